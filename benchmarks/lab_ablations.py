@@ -50,7 +50,9 @@ PARTS = {
     "the whole share guaranteed": Variant(settings={"guaranteed_share": 1.0}),
     "the old go first after a week": Variant(options={"old_s": 7 * 86_400.0}),
     "packed, jobs may move": Variant(settings={"placement": "packed"}),
-    "packed, nobody moves": Variant(options={"moves": False}, settings={"placement": "packed"}),
+    "packed, nobody moves": Variant(
+        options={"moves": False, "gang_wait_s": np.inf}, settings={"placement": "packed"}
+    ),
 }
 CONSTANTS = {
     f"{name} x {times:g}": Variant(options={name: value * times})

@@ -7,9 +7,18 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = {"run_all", "report", "crash_trials", "demo_process", "small_training"}
-WITH_TORCH = {"checkpoints", "training_overhead"}  # an extra, so they are run by hand
-NOT_CLAIMS = SHARED | WITH_TORCH | {"observe_h200"}  # which needs a GPU
+SHARED = {
+    "run_all",
+    "report",
+    "crash_trials",
+    "demo_process",
+    "slurm_runs",
+    "slurm_site",
+    "small_training",
+}
+WITH_TORCH = {"call_back", "checkpoints", "training_overhead"}  # an extra, so they are run by hand
+WITH_SLURM = {"act_slurm", "slurm_callback"}  # root and packages of Debian: run by hand
+NOT_CLAIMS = SHARED | WITH_TORCH | WITH_SLURM | {"observe_h200"}  # which needs a GPU
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Writes deploy/grafana and deploy/prometheus from the table of metrics.
+"""Writes deploy/grafana and deploy/prometheus from the table of metrics, roles from that of calls.
 
     python scripts/make_deploy.py            write the files
     python scripts/make_deploy.py --check    exit 1 and name the files that are out of date
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deploying.alerts import rules_file
 from deploying.dashboards import dashboards
+from deploying.kubernetes import kubernetes_files
 
 FOLDER = Path(__file__).parent.parent / "deploy"
 NOTE = "# Written by scripts/make_deploy.py; change the code instead.\n"
@@ -65,6 +66,7 @@ def files() -> dict[str, str]:
         **{f"grafana/{name}": text for name, text in dashboards().items()},
         "prometheus/steward.rules.yml": NOTE + rules_file(),
         "prometheus/prometheus.yml": NOTE + SCRAPE,
+        **{name: NOTE + text for name, text in kubernetes_files().items()},
     }
 
 

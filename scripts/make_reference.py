@@ -44,6 +44,7 @@ Click = Any  # typer's own commands and options
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Written by scripts/make_reference.py; change the code instead. -->"
 BOUNDS = {"gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "at most {}"}
+FREE_TABLES = {"plugs": "[plugs](plugs.md)", "sites": "[several engines](../sites.md)"}
 WORDS = {float: "number", int: "whole number", str: "text", bool: "true or false"}
 
 
@@ -142,7 +143,7 @@ def _section(name: str, field: FieldInfo) -> Iterator[str]:
         table, kind = f"{name}.NAME", get_args(kind)[1]
     yield from ("", f"## [{table}]", "")
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        yield f"{_sentence(field.description)} See [plugs](plugs.md)."
+        yield f"{_sentence(field.description)} See {FREE_TABLES[name]}."
         return
     yield inspect.cleandoc(kind.__doc__ or "")
     yield ""

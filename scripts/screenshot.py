@@ -1,13 +1,15 @@
 """Takes the pictures in docs/images: starts a demo, waits until it has figures, opens its pages.
 
-Run: python scripts/screenshot.py [--chromium /usr/bin/chromium] [--lab-only | --pages-only]
-The picture of the lab needs the Philly trace.
+Run: python scripts/screenshot.py [--chromium /usr/bin/chromium] [--only pages|lab|job]
+The picture of the lab needs the Philly trace. That of a job is of one that runs here for a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import pwd
 import re
 import subprocess
 import sys
@@ -57,6 +59,36 @@ class Shot:
     open_first: bool = False
 
 
+TRAINING = """
+import json, os, pathlib, sys, time
+folder = pathlib.Path(os.environ["STEWARD_JOB_FOLDER"])
+def put(name, **record):
+    (folder / (name + ".tmp")).write_text(json.dumps(record))
+    (folder / (name + ".tmp")).rename(folder / name)
+put("can_save.json", can=True, seconds=0.4)
+at = folder / "state"
+step, seen = int(at.read_text()) if at.exists() else 0, ""
+if step:
+    print(f"resumed at step {step}")
+while True:
+    step += 1
+    time.sleep(0.02)
+    if step % 50 == 0:
+        print(f"step {step}  loss {2.3 / step ** 0.3:.4f}")
+    try:
+        request = json.loads((folder / "request.json").read_text())
+    except FileNotFoundError:
+        continue
+    if request["id"] != seen:
+        seen = request["id"]
+        at.write_text(str(step))
+        put("answer.json", id=seen, result="saved", step=step, checkpoint=str(at),
+            bytes=268435456, seconds=0.4)
+        if request["do"] == "save-and-stop":
+            sys.exit(0)
+"""
+
+
 SHOTS = (
     Shot(name="cluster", path="/"),
     Shot(name="decisions", path="/decisions?show=Done", open_first=True),
@@ -71,16 +103,22 @@ def main() -> None:
     """Start the demo, wait, and take every picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
-    parser.add_argument("--lab-only", action="store_true", help="only the report of the lab")
-    parser.add_argument("--pages-only", action="store_true", help="all but the report of the lab")
+    parser.add_argument("--only", choices=("pages", "lab", "job"), help="only some of the pictures")
     given = parser.parse_args()
     IMAGES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=given.chromium, args=ARGUMENTS)
-        if not given.pages_only:
+        if given.only in (None, "lab"):
             take(browser, lab_report(Path(folder) / "lab"), Shot(name="lab", path=""))
-        if not given.lab_only:
-            with demo(Path(folder) / "demo") as client:
+        if given.only in (None, "job"):
+            config = Path(folder) / "jobs.toml"
+            me = pwd.getpwuid(os.getuid()).pw_name
+            config.write_text(f'[jobs]\nslots = 2\n[jobs.token_accounts]\n"{me}" = "{me}"\n')
+            with steward_up(Path(folder) / "jobs", "--config", str(config)) as client:
+                shot = Shot(name="job", path=f"/jobs/{run_job(client)}")
+                take(browser, str(client.base_url).rstrip("/"), shot, headers=client.headers)
+        if given.only in (None, "pages"):
+            with steward_up(Path(folder) / "demo", "--demo", "--speed", SPEED) as client:
                 wait_for_figures(client)
                 idle = idle_finding(client)
                 for shot in SHOTS:
@@ -99,11 +137,11 @@ def lab_report(folder: Path) -> str:
 
 
 @contextmanager
-def demo(folder: Path) -> Iterator[httpx.Client]:
-    """Run `steward up --demo` on a free port and give a client of its API."""
+def steward_up(folder: Path, *more: str) -> Iterator[httpx.Client]:
+    """Run `steward up` on a free port and give a client of its API."""
     steward = Path(sys.executable).with_name("steward")
-    options = ["--speed", SPEED, "--port", "0", "--data", str(folder), "--no-browser", "--json"]
-    program = subprocess.Popen([steward, "up", "--demo", *options], stdout=subprocess.PIPE)
+    options = [*more, "--port", "0", "--data", str(folder), "--no-browser", "--json"]
+    program = subprocess.Popen([steward, "up", *options], stdout=subprocess.PIPE)
     assert program.stdout is not None  # noqa: S101 - it is a pipe
     try:
         said = json.loads(program.stdout.readline())
@@ -113,6 +151,38 @@ def demo(folder: Path) -> Iterator[httpx.Client]:
     finally:
         program.terminate()
         program.wait(timeout=60)
+
+
+def run_job(client: httpx.Client) -> str:
+    """Submit a training that saves, let others disturb it, and return its id once it runs again."""
+
+    def post(path: str, **body: object) -> str:
+        answer = client.post(f"/api/v1/jobs{path}", json=body, timeout=60)
+        return str(answer.raise_for_status().json()["id"])
+
+    def is_(state: str) -> bool:
+        found: str = client.get(f"/api/v1/jobs/{id_}", timeout=60).json()["state"]
+        return found == state
+
+    def wait(state: str) -> None:
+        end_s = time.monotonic() + WITHIN_S
+        while not is_(state):
+            if time.monotonic() > end_s:
+                sys.exit(f"the job was not {state} within {WITHIN_S:.0f} s")
+            time.sleep(0.5)
+
+    id_ = post("", argv=[sys.executable, "-u", "-c", TRAINING], folder="/", name="train-resnet",
+               time_limit_s=3600.0)  # fmt: skip
+    wait("running")
+    for _ in range(2):
+        time.sleep(8)
+        post(f"/{id_}/save")
+        wait("running")
+    time.sleep(6)
+    post(f"/{id_}/preempt")
+    wait("resumed")
+    time.sleep(8)
+    return id_
 
 
 def wait_for_figures(client: httpx.Client) -> None:

@@ -20,6 +20,13 @@ def listening(path: Path, status: int, answer: object) -> Iterator[list[tuple[st
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             came.append((self.path, json.loads(self.rfile.read(length))))
+            self._answer()
+
+        def do_GET(self) -> None:
+            came.append((self.path, None))
+            self._answer()
+
+        def _answer(self) -> None:
             body = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))

@@ -109,3 +109,18 @@ def test_slow_drift_is_followed() -> None:
     clock.jump(1030.0)
 
     assert time_.next() == (1030.0, "")
+
+
+def test_a_fast_clock_waits_for_who_cannot_keep_up_with_it() -> None:
+    clock = ScaledClock(start_s=0.0, speed=1e9, most_s=30.0)
+    stop = threading.Event()
+    stop.set()
+    while clock.now_s() < 30.0:
+        time.sleep(0.001)
+
+    first = clock.now_s()
+    clock.wait(10.0, stop)
+    while clock.now_s() < 60.0:
+        time.sleep(0.001)
+
+    assert (first, clock.now_s()) == (30.0, 60.0)

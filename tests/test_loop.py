@@ -18,10 +18,11 @@ from steward.model.actions import CallBack, Lend
 from steward.model.decision import Autonomy, DecisionState
 from steward.model.event import Availability, Event, Observation
 from steward.model.finding import Finding, Pattern
-from steward.model.identity import DecisionId, GpuId
+from steward.model.identity import DecisionId, GpuId, TenantId
 from steward.model.job import JobShape
 from steward.model.layout import Block, Layout
 from steward.model.outcome import Outcome, Story
+from steward.model.site import TenantCeiling
 from steward.model.view import ClusterView
 from steward.observe.watch import Watch
 from steward.store.choices import record_choice
@@ -50,6 +51,26 @@ def stories(loop: Loop) -> list[Story]:
 
 def values(loop: Loop, kind: str) -> list[object]:
     return [entry.value for entry in loop.journal.read(kinds=(kind,))]
+
+
+def test_what_a_tenant_leaves_to_people_is_only_advised_until_it_does_not_any_more(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    strict = TenantCeiling(autonomy=Autonomy.ADVISE, source="OptimizationPolicy calm")
+    world.ceilings = {TenantId("a"): strict}
+    loop = tiny_loop(tmp_path, world, clock)
+
+    turn_until(loop, clock, START_S + 1000)
+    advised = stories(loop)
+    carried_out = list(world.carried_out)
+    world.ceilings = {}
+    turn_until(loop, clock, START_S + 1100)
+
+    assert carried_out == []
+    why = "autonomy for a by its OptimizationPolicy calm is 'advise'"
+    assert advised
+    assert {each.verdicts[0].why for each in advised} == {why}
+    assert world.carried_out
 
 
 def test_an_idle_gpu_is_found_lent_called_back_and_its_worth_is_measured(
@@ -244,7 +265,7 @@ def test_an_actuator_that_half_succeeds_is_followed_on_what_it_did(
 ) -> None:
     both = (GPU, GpuId("n1/gpu1"))
     world.jobs["j1"] = job("j1", on=both)
-    world.jobs["j2"] = job("j2", tenant="b", shape=JobShape(gpus=2))
+    world.jobs["j2"] = job("j2", tenant="b", shape=JobShape(gpus=2, gpu_memory_bytes=2**30))
     del world.jobs["j3"]
     world.changed = {"j1", "j2"}
     world.second_busy = 0.0
@@ -365,6 +386,28 @@ def test_running_goes_round_until_it_is_told_to_stop_and_survives_a_bug(
     assert loop.status.turns == 4
     assert any("a bug of ours" in fault.problem for fault in loop.status.faults)
     assert clock.now_s() == START_S + 40.0
+
+
+def test_what_an_engine_has_due_between_two_turns_does_not_wait_for_the_next(
+    tmp_path: Path, clock: ManualClock, world: TinyWorld
+) -> None:
+    loop = tiny_loop(tmp_path, world, clock)
+    stop, desk, looks = threading.Event(), loop.stages.desk, list[float]()
+
+    class Timed:
+        def __getattr__(self, name: str) -> object:
+            return getattr(world, name)
+
+        def next_s(self) -> float | None:
+            looks.append(clock.now_s() - START_S)
+            if len(looks) == 4:
+                stop.set()
+            return START_S + 3.0  # and still the same when it is over
+
+    desk.actuator = Timed()
+    loop.run(stop)
+
+    assert looks == [0.0, 3.0, 13.0, 23.0]
 
 
 # -- stopping and starting -------------------------------------------------------------------------
@@ -537,6 +580,8 @@ def test_what_happens_before_the_end_is_found_and_journaled_too(
         name = "lines"
 
         def weigh(self, _weights: object) -> None: ...
+
+        def resume(self, _found: object, _lines: object) -> None: ...
 
         def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
             return tuple(replace(finding(each.kind), t_s=view.t_s) for each in seen.events)

@@ -24,9 +24,10 @@ from steward.model.actions import Action, Lend
 from steward.model.decision import Autonomy, Decision, Receipt
 from steward.model.event import Availability, Event, Observation
 from steward.model.frame import job_entity, share_entity
-from steward.model.identity import GpuId, JobId
+from steward.model.identity import GpuId, JobId, TenantId
 from steward.model.job import Job, JobState
 from steward.model.moment import Moment
+from steward.model.site import TenantCeiling
 from steward.model.view import ClusterView
 from steward.observe.watch import Watch
 from steward.stages import Stages
@@ -57,6 +58,7 @@ class TinyWorld:
         self.changed: set[str] = set(self.jobs)
         self.carried_out: list[str] = []
         self.events: tuple[Event, ...] = ()  # for the next look
+        self.ceilings: dict[TenantId, TenantCeiling] | None = None  # for the next look
         self._first = True
 
     def available(self) -> Availability:
@@ -68,7 +70,9 @@ class TinyWorld:
         first, self._first = self._first, False
         changed, self.changed = self.changed, set()
         events, self.events = self.events, ()
+        ceilings, self.ceilings = self.ceilings, None
         return Observation(
+            ceilings=ceilings,
             events=events,
             frame=samples(t_s, self._rows()),
             jobs=tuple(self.jobs[name] for name in sorted(changed)),

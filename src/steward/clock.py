@@ -42,32 +42,45 @@ class ScaledClock:
     """A clock that starts at `start_s` and runs `speed` times faster than life.
 
     One that is `paused` stands still until `start`: compiling on first use takes minutes, in which
-    a simulated day would pass.
+    a simulated day would pass. It also stands still when `most_s` have passed since the last wait:
+    who cannot keep up with its speed looks at a slower world, not more rarely.
     """
 
-    def __init__(self, *, start_s: float, speed: float = 1.0, paused: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        start_s: float,
+        speed: float = 1.0,
+        paused: bool = False,
+        most_s: float = float("inf"),
+    ) -> None:
         self.speed = speed
         self._start_s = start_s
-        self._passed_s = 0.0
-        self._began_s = None if paused else time.monotonic()
+        self._most_s = most_s
+        # What had passed when it was last started or waited, and when that was; None: it is paused.
+        self._since: tuple[float, float | None] = (0.0, None if paused else time.monotonic())
 
     def start(self) -> None:
         """Let time pass from now on."""
-        self._began_s = time.monotonic()
+        self._since = (self.elapsed_s(), time.monotonic())
 
     def skip(self, seconds: float) -> None:
         """Move a paused clock on."""
-        self._passed_s += seconds
+        passed_s, began_s = self._since
+        self._since = (passed_s + seconds, began_s)
 
     def now_s(self) -> float:
         return self._start_s + self.elapsed_s()
 
     def elapsed_s(self) -> float:
-        if self._began_s is None:
-            return self._passed_s
-        return self._passed_s + (time.monotonic() - self._began_s) * self.speed
+        passed_s, began_s = self._since
+        if began_s is None:
+            return passed_s
+        return passed_s + min((time.monotonic() - began_s) * self.speed, self._most_s)
 
     def wait(self, seconds: float, stop: threading.Event) -> None:
+        if self._since[1] is not None:
+            self.start()
         stop.wait(max(0.0, seconds / self.speed))
 
 

@@ -20,14 +20,14 @@ from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock, SteadyTime
 from steward.errors import StewardError
 from steward.model.decision import EFFECT_CHECK, Autonomy, Choice, Decision, Receipt
-from steward.model.event import Fault, Observation
+from steward.model.event import Fault, LogLine, Observation
 from steward.model.finding import Finding, Pattern
 from steward.model.outcome import Outcome
 from steward.model.rules import RuleStanding
 from steward.observe.forwarding import Forwarder
 from steward.observe.intake import Intake
 from steward.observe.latest import Latest
-from steward.ports import V
+from steward.ports import Timed, V
 from steward.resume import resume
 from steward.stages import Stages
 from steward.store.disk_thread import DiskThread
@@ -39,6 +39,9 @@ from steward.store.telemetry import Telemetry
 __all__ = ["Loop", "LoopStatus"]
 
 SETTLED_TURNS = 30
+WAKE_EVERY_S = 0.1
+READ_AGAIN_S = 1200.0  # recorded lines of so long are recognised again after a restart
+READ_AGAIN_LINES = 100_000  # at most; the newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class LoopStatus:
     faults: tuple[Fault, ...]  # newest last
     behind_s: float  # how late the last turn began
     refused: int = 0  # proposals that were in conflict with open decisions
+    unreachable: tuple[Fault, ...] = ()  # engines that do not answer, since when and why
 
 
 class Loop(Generic[V]):
@@ -85,12 +89,14 @@ class Loop(Generic[V]):
         self.view: V = stages.moment.view(clock.now_s())
         self.patterns: tuple[Pattern, ...] = ()
         self.unsettled: tuple[Outcome, ...] = ()  # what open loans brought since their last check
+        self.wake: threading.Event | None = None  # set by others: take the next turn now
         self._clock = clock
         self._disk = DiskThread("telemetry")  # done before samples of the next turn are kept
         self._time = SteadyTime(clock, least_s=every_s)
         self._turns = 0
         self._book = Bookkeeping(journal, learned)
-        resume(self._book, stages, self.view, clock.now_s())
+        lines = self._recorded_lines(clock.now_s()) if stages.recognisers else ()
+        resume(self._book, stages, self.view, clock.now_s(), lines=lines)
         self._weigh_rules(clock.now_s(), first=True)
         positions = recording.about.get("positions")
         if isinstance(positions, dict):
@@ -132,6 +138,8 @@ class Loop(Generic[V]):
         if self.forwarding is not None:
             self._book.note(self.forwarding.take(seen, t_s))
         self.stages.moment.fold(seen)
+        if seen.ceilings is not None:
+            self.stages.desk.guard.bind(seen.ceilings)
         return seen
 
     def _learn(self, view: V) -> V:
@@ -162,14 +170,17 @@ class Loop(Generic[V]):
         for policy in stages.policies:
             decisions += book.call(policy.name, partial(policy.decide, view), ())
         if stages.desk.guard.limits.autonomy is Autonomy.OBSERVE:
-            decisions = [decision for decision in decisions if decision.returns]
+            guard = stages.desk.guard
+            decisions = [decision for decision in decisions if not guard.is_silenced(decision)]
         book.note([*seen.events, *book.new_findings((*view.findings, *self.patterns), view.t_s)])
         return view, decisions
 
     def _act(self, view: V, decisions: Sequence[Decision]) -> None:
         desk = self.stages.desk
         choices = self._book.choices(desk.guard)
-        written = self._book.write(desk.receive(decisions, choices, view), view.t_s)
+        listed = self.stages.watch.has_listed and self.intake is None  # agents send when they can
+        new = desk.receive(decisions, choices, view, listed=listed)
+        written = self._book.write(new, view.t_s)
         desk.drop(self._book.take_unwritable())
         # Nothing is done that is not in the journal first, except giving back.
         for result in desk.carry_out(view.t_s, only_returns=not written):
@@ -228,8 +239,30 @@ class Loop(Generic[V]):
                 self._book.fault(as_fault(fault, "loop", self._time.t_s))
                 self.status = self._status()
             now_s = self._clock.now_s()
-            due_s = max(due_s + self.every_s, now_s)
-            self._clock.wait(due_s - now_s, stop)
+            due_s = self._next_turn_s(max(due_s + self.every_s, now_s), now_s)
+            if self._rest(due_s - now_s, stop):
+                due_s = self._clock.now_s()
+
+    def _next_turn_s(self, due_s: float, now_s: float) -> float:
+        """Return when the next turn begins: earlier than `due_s` where the engine needs it."""
+        actuator = self.stages.desk.actuator
+        wanted_s = actuator.next_s() if isinstance(actuator, Timed) else None
+        if wanted_s is None or wanted_s <= now_s:  # what is late is tried again at the usual pace
+            return due_s
+        return min(due_s, wanted_s)
+
+    def _rest(self, seconds: float, stop: threading.Event) -> bool:
+        """Wait for the next turn; return True if one is wanted before it is due."""
+        if self.wake is None:
+            self._clock.wait(seconds, stop)
+            return False
+        end_s = self._clock.elapsed_s() + seconds
+        while not stop.is_set() and (left_s := end_s - self._clock.elapsed_s()) > 0:
+            if self.wake.is_set():
+                self.wake.clear()
+                return True
+            self._clock.wait(min(left_s, WAKE_EVERY_S), stop)
+        return False
 
     @staticmethod
     def settle() -> None:
@@ -261,6 +294,11 @@ class Loop(Generic[V]):
         if self.forwarding is not None:
             self.forwarding.close()
         self.journal.close()
+
+    def _recorded_lines(self, now_s: float) -> tuple[LogLine, ...]:
+        """Return the lines that an earlier run has read: a stream goes on behind them."""
+        newest = partial(self.recording.logs.newest, from_s=now_s - READ_AGAIN_S)
+        return self._book.attempt("telemetry", partial(newest, limit=READ_AGAIN_LINES), ())
 
     def _next_time(self) -> float:
         t_s, problem = self._time.next()
@@ -309,6 +347,7 @@ class Loop(Generic[V]):
             faults=tuple(self._book.faults),
             behind_s=behind_s,
             refused=desk.refused.total(),
+            unreachable=self.stages.watch.unreachable,
         )
 
 

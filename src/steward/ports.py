@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from steward.model.actions import Action
 from steward.model.decision import Decision, Receipt
-from steward.model.event import Availability, Observation
+from steward.model.event import Availability, LogLine, Observation
 from steward.model.finding import Finding, Pattern, Recurrence
 from steward.model.forecast import Forecast, ForecastColumn
 from steward.model.identity import DecisionId, JobId
@@ -33,12 +33,15 @@ __all__ = [
     "DomainState",
     "Estimator",
     "Learner",
+    "Lister",
     "Meter",
     "Miner",
+    "PlacesJobs",
     "Policy",
     "Recogniser",
     "Resumable",
     "Sampler",
+    "Timed",
     "Verifier",
     "View",
 ]
@@ -64,6 +67,10 @@ class View(Protocol):
 
     def may_be_done(self, action: Action) -> bool:
         """Return whether this moment looks as if an action had been carried out already."""
+        ...
+
+    def is_lost(self, action: Action) -> bool:
+        """Return whether something that an action names has failed: waiting does not help."""
         ...
 
     def claims_of(self, affected: JobId) -> frozenset[str]:
@@ -136,6 +143,15 @@ class Resumable(Protocol):
         ...
 
 
+@runtime_checkable
+class Lister(Protocol):
+    """A collector that lists what an engine has, at its first answer or some time later."""
+
+    def has_listed(self) -> bool:
+        """Return whether what it brought so far holds all that the engine has."""
+        ...
+
+
 class Miner(Protocol[V_contra]):
     """Finds what keeps happening. May keep counts between calls, in bounded memory."""
 
@@ -205,6 +221,14 @@ class Recogniser(Protocol[V_contra]):
         """Take note of how far each rule was right so far, from 0 to 1."""
         ...
 
+    def resume(self, found: Sequence[tuple[Finding, float]], lines: Sequence[LogLine]) -> None:
+        """Restore what lines of an earlier run had begun, before the first `recognise`.
+
+        `found` are findings, oldest first, with the time that the journal last has them at; `lines`
+        are recorded ones, by time.
+        """
+        ...
+
     def recognise(self, seen: Observation, view: V_contra) -> tuple[Finding, ...]:
         """Read what is new and return what holds in this moment, what matters most first."""
         ...
@@ -245,6 +269,24 @@ class Actuator(Protocol[A_co]):
 
     def progress(self, decision: Decision, t_s: float) -> Receipt:
         """Return how far a decision is that was begun, by this process or an earlier one."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """An actuator with work that is due at a time of its own, which no turn may be near."""
+
+    def next_s(self) -> float | None:
+        """Return when the next of it is due, None if nothing is."""
+        ...
+
+
+@runtime_checkable
+class PlacesJobs(Protocol):
+    """An actuator whose engine chooses the GPUs of a job itself."""
+
+    def places(self, action: Action) -> bool:
+        """Return whether the GPUs in an action are advice: the engine may take others."""
         ...
 
 

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 
 from steward.act.guard import Guard
 from steward.bookkeeping import Bookkeeping
 from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
+from steward.model.event import LogLine
+from steward.model.finding import Finding, Recurrence
 from steward.model.outcome import Story
 from steward.ports import V
 from steward.stages import Stages
-from steward.store.journal import Journal
+from steward.store.journal import Journal, JournalEntry
 
 __all__ = ["charge_again", "missed_undos", "resume"]
 
 DAY_S = 86400.0
 RESUMED_S = 14 * DAY_S  # open decisions and loans of this time are taken up again
 APPROVALS_READ = 1_000
+FINDINGS_READ = 1_000
 OLDER_READ, LASTING_READ = 20_000, 2_000  # older decisions; those of them that may still last
 
 
-def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
-    """Bring desk, guard, verifier, domain state and bookkeeping to where the journal is."""
+def resume(
+    book: Bookkeeping, stages: Stages[V], view: V, now_s: float, *, lines: Sequence[LogLine] = ()
+) -> None:
+    """Bring desk, guard, verifier, domain state and bookkeeping to where the journal is.
+
+    `lines` are those that were recorded last: recognisers restore what these had begun.
+    """
     journal = book.journal
     book.t_s = now_s
     book.last_choice_seq = journal.newest()
@@ -36,8 +45,11 @@ def resume(book: Bookkeeping, stages: Stages[V], view: V, now_s: float) -> None:
         _resume_story(book, stages, story)
     charge_again(stages.desk.guard, stories)
     book.missed_choices += missed_undos(stories, since_s=now_s - RESUMED_S)
-    for entry in journal.read(kinds=("finding",), newest_first=True, limit=1000):
-        book.found[entry.id] = entry.t_s
+    known = journal.read(kinds=("finding",), newest_first=True, limit=FINDINGS_READ)[::-1]
+    book.found.update({entry.id: entry.t_s for entry in known})
+    found = _last_seen(journal, known)
+    for each in stages.recognisers:
+        book.call(each.name, partial(each.resume, found, lines), None)
     book.restore_rules()
     stages.desk.guard.learn(book.due_outcomes(now_s))
     book.restore_learned((*stages.estimators, *stages.miners))
@@ -74,6 +86,18 @@ def missed_undos(stories: Sequence[Story], *, since_s: float) -> Iterator[Choice
             continue
         if not any(each.t_s >= asked[-1].t_s for each in story.verdicts):
             yield asked[-1]
+
+
+def _last_seen(journal: Journal, known: Sequence[JournalEntry]) -> list[tuple[Finding, float]]:
+    """Return findings with the time of their last entry in the journal: themselves, or again."""
+    found = [entry.value for entry in known if isinstance(entry.value, Finding)]
+    again = journal.read(kinds=("recurrence",), newest_first=True, limit=FINDINGS_READ)[::-1]
+    last_s = {
+        entry.value.finding: entry.value.t_s
+        for entry in again
+        if isinstance(entry.value, Recurrence)
+    }
+    return [(each, last_s.get(each.id, each.t_s)) for each in found]
 
 
 def _recent_stories(journal: Journal, *, since_s: float) -> list[Story]:

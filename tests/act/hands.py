@@ -8,7 +8,7 @@ from typing import Any, get_args
 from factories import receipt
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
-from steward.model.actions import Action
+from steward.model.actions import Action, Start
 from steward.model.decision import Autonomy, Choice, Decision, Receipt, Ruling, Verdict
 from steward.model.event import Availability
 from steward.model.identity import DecisionId
@@ -35,6 +35,13 @@ class Hand:
     def carry_out(self, made: Decision, t_s: float) -> Receipt:
         self.done.append(made.id)
         return self.act(made, t_s)
+
+
+class PlacingHand(Hand):
+    """An engine that chooses the GPUs of a job itself."""
+
+    def places(self, action: Action) -> bool:
+        return isinstance(action, Start)
 
 
 def desk(hand: Hand | None = None, autonomy: Autonomy = Autonomy.AUTO, budget: int = 64) -> Desk:

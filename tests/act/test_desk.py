@@ -7,15 +7,17 @@ import pytest
 from act.hands import Hand, desk, said
 from factories import call_back, decision, drain, job, loan, node, outcome, receipt, start, view
 from steward.act.actuators.dry_run import DryRun
-from steward.act.closed_decisions import LASTING, REMEMBERED
+from steward.act.closed_decisions import LASTING, REMEMBERED, ClosedDecisions, End
 from steward.act.desk import CarriedOut, Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError, StewardError, TemporaryError
-from steward.model.decision import Autonomy, Decision, Receipt, Ruling, Verdict
+from steward.model.decision import EFFECT_CHECK, Autonomy, Decision, Receipt, Ruling, Verdict
 from steward.model.identity import DecisionId, JobId
 from steward.model.job import JobShape
 from steward.model.outcome import Story
+from steward.model.treatment import Treatment
 from steward.model.view import ClusterView
+from steward.resume import charge_again
 
 GPU = "n1/gpu0"
 
@@ -72,6 +74,15 @@ def test_gpus_of_an_owner_that_is_left_alone_are_reserved() -> None:
     assert table.reserved(ready()) == {f"gpu:{GPU}"}
     assert table.reserved(gone) == frozenset()
     assert table.reserved(ready(1601.0)) == frozenset()
+
+
+def test_a_job_that_was_disturbed_often_enough_keeps_its_gpus_and_may_be_started() -> None:
+    table = desk()
+    for _ in range(table.guard.limits.disturbed_per_job_per_day):
+        table.guard.record(decision(), 1000.0)
+
+    assert table.reserved(ready()) == {f"gpu:{GPU}"}
+    assert table.reserved(view(node(), jobs=[job("j1")])) == frozenset()
 
 
 def test_an_approved_decision_is_carried_out() -> None:
@@ -451,3 +462,183 @@ def test_errors_carry_what_where_and_what_next() -> None:
 
     assert str(fault) == "here: it broke"
     assert fault.as_record() == {"problem": "it broke", "where": "here", "hint": "mend it"}
+
+
+# -- the first views after a restart ---------------------------------------------------------------
+
+
+def asked() -> Story:
+    ask = Verdict(decision=DecisionId("d-1"), t_s=1000.0, ruling=Ruling.ASK, why="a person decides")
+    return Story(decision=decision(), verdicts=(ask,))
+
+
+def nothing(t_s: float) -> ClusterView:
+    return view(t_s=t_s)
+
+
+def test_what_waits_for_a_person_survives_first_views_without_answers_of_collectors() -> None:
+    hand = Hand()
+    table = desk(hand, autonomy=Autonomy.APPROVE)
+    table.resume([asked()])
+
+    empty = [table.receive([], (), nothing(1010.0 + 10.0 * turn)) for turn in range(5)]
+    full = table.receive([], [said("approve")], ready(1060.0))
+    list(table.carry_out(1060.0))
+
+    assert empty == [[]] * 5
+    assert rulings(full) == [Ruling.GO]
+    assert hand.done == ["d-1"]
+
+
+def test_what_was_approved_waits_for_the_first_answers_of_collectors() -> None:
+    hand = Hand()
+    table = desk(hand, autonomy=Autonomy.APPROVE)
+    table.resume([asked()])
+
+    held = table.receive([], [said("approve")], nothing(1010.0))
+    list(table.carry_out(1010.0))
+    before = list(hand.done)
+    goes = table.receive([], (), ready(1020.0))
+
+    assert (rulings(held), before) == ([Ruling.HOLD], [])
+    assert rulings(goes) == [Ruling.GO]
+
+
+def test_what_is_still_not_there_minutes_after_a_restart_expires() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.resume([asked()])
+    table.receive([], (), nothing(1010.0))
+
+    assert table.receive([], (), nothing(1300.0)) == []
+    assert rulings(table.receive([], (), nothing(1320.0))) == [Ruling.EXPIRE]
+
+
+def test_what_is_not_there_expires_at_once_where_the_engine_has_listed_all_that_it_has() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.resume([asked()])
+
+    assert rulings(table.receive([], (), nothing(1010.0), listed=True)) == [Ruling.EXPIRE]
+
+
+def gone_ahead(made: Decision) -> Story:
+    """A decision that was to be carried out when steward was killed."""
+    go = Verdict(decision=made.id, t_s=1000.0, ruling=Ruling.GO, why="within budgets")
+    return Story(decision=made, verdicts=(go,))
+
+
+def test_the_engine_is_asked_about_a_job_that_may_have_run_and_ended_meanwhile() -> None:
+    hand = Hand()
+    table = desk(hand)
+    table.resume([gone_ahead(start())])
+
+    first = table.receive([], (), nothing(1010.0))  # the first look has failed
+    list(table.carry_out(1010.0))
+    before = list(hand.done)
+    then = table.receive([], (), view(node(), t_s=1011.0), listed=True)
+    list(table.carry_out(1011.0))
+
+    assert (rulings(first), before) == ([Ruling.HOLD], [])
+    assert (rulings(then), hand.done) == ([Ruling.GO], ["d-start"])
+
+
+def test_what_the_first_views_held_is_asked_about_when_it_looks_done() -> None:
+    hand = Hand()
+    table = desk(hand)
+    table.resume([gone_ahead(start())])
+
+    table.receive([], (), nothing(1010.0))
+    runs = view(node(), jobs=[job("j2", on=[GPU])], t_s=1011.0)
+    table.receive([], (), runs)
+    list(table.carry_out(1011.0))
+
+    assert hand.done == ["d-start"]
+
+
+def test_without_a_restart_what_is_not_there_any_more_expires_at_once() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    table.receive([decision()], (), ready())
+
+    assert rulings(table.receive([], (), nothing(1010.0))) == [Ruling.EXPIRE]
+
+
+# -- what a restart and a check must not change ----------------------------------------------------
+
+
+def test_the_owner_of_a_loan_that_ended_before_a_restart_is_left_alone_since_its_end() -> None:
+    table, lent = desk(), decision()
+    ended = (outcome(to_s=1200.0), outcome(to_s=1500.0, final=True))
+
+    table.resume([Story(decision=lent, receipts=(receipt(lent),), outcomes=ended)])
+
+    assert table.guard.resting(2099.0) == ["j1"]
+    assert table.guard.resting(2100.0) == []
+
+
+@pytest.mark.parametrize(("user", "left_alone"), [("ada", ["j1"]), (EFFECT_CHECK, [])])
+def test_only_what_a_person_undid_is_left_alone(user: str, left_alone: list[str]) -> None:
+    table = desk()
+    table.receive([decision()], (), ready())
+    list(table.carry_out(1000.0))
+    lent = view(node(), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
+
+    made, _ = table.receive([], [replace(said("undo"), user=user)], lent)
+
+    assert isinstance(made, Decision)
+    assert table.guard.resting(1001.0) == left_alone
+
+
+def test_what_was_begun_before_a_restart_is_charged_once() -> None:
+    table = desk(Hand(lambda made, t_s: receipt(made, t_s=t_s, result="begun")), budget=2)
+    go = Verdict(decision=DecisionId("d-1"), t_s=1000.0, ruling=Ruling.GO, why="")
+    taken = receipt(decision(), result="begun")
+    begun = Story(decision=decision(), verdicts=(go,), receipts=(taken,))
+
+    charge_again(table.guard, [begun])
+    table.resume([begun])
+    table.receive([], (), ready(1010.0))
+    list(table.carry_out(1010.0))
+
+    assert table.guard.permits(decision("d-2"), 1010.0) is Ruling.GO
+    assert table.guard.permits(decision("d-3", gpus=(GPU, "n1/gpu1")), 1010.0) is Ruling.HOLD
+
+
+def test_decisions_of_rules_are_remembered_longer_than_others() -> None:
+    closed, advice = ClosedDecisions(), Treatment(action="tell", advice="look at it")
+    for number in range(3):
+        of_rule = replace(start(f"d-rule-{number}"), treatment=advice)
+        closed.add(of_rule, End.REJECTED, 1000.0)
+
+    for number in range(2 * REMEMBERED):
+        closed.add(start(f"d-{number}"), End.DONE, 1000.0)
+
+    assert all(f"d-rule-{number}" in closed for number in range(3))
+    assert "d-0" not in closed
+
+
+def test_a_drain_is_not_starved_by_starts_on_its_node() -> None:
+    hand = Hand(lambda made, t_s: replace(receipt(made), result="begun", t_s=t_s))
+    table = desk(hand)
+    queue = view(node(), jobs=[job("j1"), job("j2")], t_s=1000.0)
+    first, second, drained = start("d-1", job="j1"), start("d-2", job="j2"), drain("d-drain")
+    table.receive([first], (), queue)
+    list(table.carry_out(1000.0))
+
+    held_back = table.receive([second, drained], (), queue)
+    awaited = table.reserved(queue)
+    hand.act = lambda made, t_s: replace(receipt(made), t_s=t_s)
+    list(table.carry_out(1010.0))
+    opened = table.receive([second, drained], (), queue)
+
+    assert held_back == []
+    assert "node:n1" in awaited
+    assert [each.id for each in opened if isinstance(each, Decision)] == ["d-drain"]
+
+
+def test_starts_go_on_while_a_drain_on_their_node_would_need_approval() -> None:
+    table = desk(autonomy=Autonomy.APPROVE)
+    queue = view(node(), jobs=[job("j1")], t_s=1000.0)
+    table.receive([start("d-1", job="j1")], (), queue)
+
+    table.receive([drain("d-drain")], (), queue)
+
+    assert "node:n1" not in table.reserved(queue)

@@ -7,11 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import call_back, decision, job, loan, node, outcome, start, view
+from factories import (
+    call_back,
+    decision,
+    drain,
+    job,
+    loan,
+    node,
+    outcome,
+    preempt,
+    start,
+    view,
+)
 from steward.act.guard import Guard, Limits
 from steward.model.cluster import Health
 from steward.model.decision import Autonomy, Ruling
-from steward.model.identity import TenantId
+from steward.model.identity import JobId, TenantId
+from steward.model.site import TenantCeiling
 from steward.model.view import HEALTH_CODES, ClusterView
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
@@ -46,6 +58,79 @@ def test_autonomy_is_the_lower_of_the_sites_and_the_tenants(
     guard = Guard(Limits(autonomy=site, tenant_autonomy=ceilings))
 
     assert guard.judge(decision(), ready()).ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("site", "own", "ruling"),
+    [
+        (Autonomy.AUTO, Autonomy.OBSERVE, Ruling.ADVISE),
+        (Autonomy.AUTO, Autonomy.APPROVE, Ruling.ASK),
+        (Autonomy.APPROVE, Autonomy.AUTO, Ruling.ASK),
+        (Autonomy.AUTO, Autonomy.AUTO, Ruling.GO),
+    ],
+)
+def test_what_a_tenant_says_on_its_engine_is_a_ceiling_on_the_site(
+    site: Autonomy, own: Autonomy, ruling: Ruling
+) -> None:
+    guard = Guard(Limits(autonomy=site))
+    guard.bind({TenantId("a"): TenantCeiling(autonomy=own, source="policy p")})
+
+    before = guard.judge(decision(), ready())
+    guard.bind({})
+    after = guard.judge(decision(), ready())
+
+    assert before.ruling is ruling
+    assert after.ruling is Guard(Limits(autonomy=site)).judge(decision(), ready()).ruling
+
+
+def test_an_action_that_a_tenant_does_not_allow_is_advised_and_its_jobs_are_still_started() -> None:
+    guard = Guard(AUTO)
+    guard.bind({TenantId("a"): TenantCeiling(actions=frozenset({"resize"}), source="policy p")})
+
+    refused = guard.judge(decision(), ready())
+    by_person = guard.judge(decision(), ready(), approved=True)
+    starts = guard.judge(start(job="j2"), view(node("n1", 2), jobs=[job("j2")]))
+    guard.bind({TenantId("a"): TenantCeiling(actions=frozenset({"lend"}), source="policy p")})
+
+    assert (refused.ruling, refused.why) == (
+        Ruling.ADVISE,
+        "a does not allow 'lend' by its policy p",
+    )
+    assert (by_person.ruling, starts.ruling) == (Ruling.GO, Ruling.GO)
+    assert guard.judge(decision(), ready()).ruling is Ruling.GO
+
+
+def test_a_tenant_can_have_its_jobs_disturbed_less_often_than_the_site_allows() -> None:
+    guard = Guard(AUTO)
+    guard.bind({TenantId("a"): TenantCeiling(disturbed_per_job_per_day=1)})
+    first = guard.judge(decision(), ready())
+    guard.record(decision(), 1000.0)
+
+    second = guard.judge(decision(t_s=5000.0), ready(t_s=5000.0))
+
+    assert (first.ruling, second.ruling) == (Ruling.GO, Ruling.HOLD)
+    assert "disturbed 1 times in a day, and 1 are allowed" in second.why
+    assert guard.spared(5000.0) == [JobId("j1")]
+
+
+def test_of_two_ceilings_the_stricter_of_each_part_counts() -> None:
+    one = TenantCeiling(actions=frozenset({"lend", "resize"}), source="p")
+    two = TenantCeiling(
+        autonomy=Autonomy.APPROVE,
+        actions=frozenset({"lend"}),
+        disturbed_per_job_per_day=3,
+        source="q",
+    )
+
+    both = one.with_stricter(two)
+
+    assert both == replace(two, source="p, q")
+    assert TenantCeiling().with_stricter(TenantCeiling()) == TenantCeiling()
+    assert both.text == (
+        "autonomy at most 'approve'; actions: lend; at most 3 disturbances of a job in a day"
+    )
+    assert TenantCeiling(actions=frozenset()).text == "autonomy at most 'auto'; actions: none"
+    assert TenantCeiling().text == "autonomy at most 'auto'"
 
 
 @pytest.mark.parametrize("site", [Autonomy.APPROVE, Autonomy.AUTO])
@@ -103,6 +188,42 @@ def test_a_tenant_has_a_budget_of_its_own() -> None:
     assert guard.judge(decision("d-3", tenant=TenantId("b")), ready()).ruling is Ruling.GO
 
 
+def test_a_job_is_disturbed_only_so_often_in_a_day_and_then_runs_on() -> None:
+    guard = Guard(replace(AUTO, disturbed_per_job_per_day=2, disturbed_gpus_per_hour=100))
+    for t_s in (1000.0, 5000.0):
+        guard.record(decision(), t_s)
+
+    held = guard.judge(decision(t_s=9000.0), ready(t_s=9000.0))
+    by_person = guard.judge(decision(t_s=9000.0), ready(t_s=9000.0), approved=True)
+    other = guard.judge(start(job="j2"), view(node("n1", 2), jobs=[job("j2")]))
+    later_s = 1001.0 + 24 * 3600
+    later = guard.judge(decision(t_s=later_s), ready(t_s=later_s))
+
+    assert held.ruling is Ruling.HOLD
+    assert held.why == "budget: j1 was disturbed 2 times in a day, and 2 are allowed"
+    assert guard.spared(9000.0) == [JobId("j1")]
+    assert (by_person.ruling, other.ruling, later.ruling) == (Ruling.GO,) * 3
+    assert guard.spared(later_s) == []
+
+
+def test_what_no_job_feels_is_noted_for_none() -> None:
+    guard = Guard(replace(AUTO, disturbed_per_job_per_day=1))
+    guard.record(drain(), 1000.0)
+
+    assert guard.spared(1000.0) == []
+    assert guard.judge(decision(), ready()).ruling is Ruling.GO
+
+
+def test_jobs_of_yesterday_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steward.act.guard.REMEMBERED", 1)
+    guard = Guard(replace(AUTO, disturbed_per_job_per_day=1))
+
+    guard.record(decision(), 1000.0)
+    guard.record(preempt(job="j2"), 200_000.0)
+
+    assert guard.spared(1000.0) == [JobId("j2")]
+
+
 def test_giving_back_uses_no_budget() -> None:
     guard = Guard(replace(AUTO, disturbed_gpus_per_hour=1))
 
@@ -158,6 +279,18 @@ def test_while_a_loan_goes_on_its_owner_is_not_left_alone_yet() -> None:
     guard.follow(replace(lent, t_s=1010.0))
 
     assert guard.judge(decision(t_s=1020.0), ready(t_s=1020.0)).ruling is Ruling.GO
+
+
+def test_an_earlier_reason_does_not_shorten_how_long_a_job_is_left_alone() -> None:
+    guard = Guard(Limits(cool_down_s=600.0))
+
+    guard.leave_alone(JobId("j1"), 1000.0)
+    guard.leave_alone(JobId("j1"), 500.0)
+    guard.leave_alone(JobId("j2"), 500.0)
+    guard.leave_alone(JobId("j2"), 1000.0)
+
+    assert guard.resting(1599.0) == ["j1", "j2"]
+    assert guard.resting(1600.0) == []
 
 
 def test_who_rested_long_ago_is_forgotten() -> None:
@@ -264,3 +397,25 @@ def test_what_was_done_under_an_approval_that_is_over_is_charged_to_its_budget_a
 
     assert guard.approvals(1000.0) == []
     assert guard.permits(decision("d-2"), 1000.0) is Ruling.HOLD
+
+
+# -- jobs that users submitted ---------------------------------------------------------------------
+
+
+def test_what_users_submitted_is_started_whatever_the_site_allows_otherwise() -> None:
+    guard = Guard(Limits(autonomy=Autonomy.OBSERVE, start_autonomy=Autonomy.AUTO))
+    seen = view(node("n1", 1), jobs=[job("j1")])
+
+    assert guard.judge(start(job="j1"), seen).ruling is Ruling.GO
+    assert not guard.is_silenced(start(job="j1"))
+    assert guard.is_silenced(decision())
+    assert not guard.is_silenced(call_back(decision()))
+
+
+def test_jobs_that_ended_early_do_not_keep_submitted_ones_from_starting() -> None:
+    guard = Guard(Limits(start_autonomy=Autonomy.AUTO, breaker_outcomes=4))
+    bad = replace(outcome(gained=0.0, expected=100.0), yardstick=start(job="j1").yardstick)
+    guard.learn([bad] * 4)
+    seen = view(node("n1", 1), jobs=[job("j1")])
+
+    assert guard.judge(start(job="j1"), seen).ruling is Ruling.GO

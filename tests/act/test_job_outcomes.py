@@ -10,7 +10,7 @@ from factories import call_back, cluster, decision, job, loan, node, preempt, re
 from steward.act.verify import ClusterVerifier
 from steward.model.actions import Drain, Undrain
 from steward.model.event import Observation
-from steward.model.identity import NodeId
+from steward.model.identity import JobId, NodeId
 from steward.model.job import JobState
 from steward.model.moment import Moment
 from steward.model.outcome import Outcome, Story
@@ -51,6 +51,24 @@ def test_a_started_job_that_completes_early_has_kept_its_promise() -> None:
     (outcome,) = found
     assert outcome.gained.mid == pytest.approx(100.0)
     assert outcome.kept_share == 1.0
+
+
+def test_a_start_of_an_array_is_measured_by_the_task_that_it_started() -> None:
+    done = replace(receipt(start()), job=JobId("j3"))
+    waits = job("j2")  # the other tasks
+    on_gpu = job("j3", on=[GPU])
+    measured, after_restart = ClusterVerifier(), ClusterVerifier()
+    measured.begin(start(), receipt(start()), view(jobs=[waits]))
+    measured.begin(start(), done, view(jobs=[waits]))
+    begun = replace(receipt(start()), result="begun")
+    after_restart.resume(Story(decision=start(), receipts=(begun, done)))
+
+    for verifier in (measured, after_restart):
+        views = [view(jobs=[waits], t_s=1000.0)]  # before the collector has seen the task
+        views += [view(jobs=[waits, on_gpu], t_s=1000.0 + 10 * i) for i in range(61)]
+        (outcome,) = followed(verifier, *views)
+
+        assert outcome.gained.mid == pytest.approx(600.0)
 
 
 def test_a_started_job_that_is_stopped_again_or_never_runs_has_not() -> None:

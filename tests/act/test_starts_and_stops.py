@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from act.hands import Hand, desk, rulings, said
+from act.hands import Hand, PlacingHand, desk, rulings, said
 from factories import (
     SAVES,
     call_back,
@@ -36,7 +36,7 @@ from steward.model.decision import (
 )
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId, TenantId
-from steward.model.job import Checkpointing, JobShape
+from steward.model.job import Checkpointing, Job, JobShape
 from steward.model.view import ClusterView
 from steward.sim.scenario import demo
 from steward.sim.world import World
@@ -113,6 +113,83 @@ def test_a_start_waits_until_the_stop_that_makes_room_is_done_and_can_be_undone(
     assert back.action == Preempt(job=JobId("j2"), gpus=(GpuId(GPU),))
     assert (back.undoes, back.treatment, back.findings) == ("d-start", None, ())
     assert [ruling for _, ruling in rulings(new)] == [Ruling.GO]
+
+
+@pytest.mark.parametrize("now", [[job("j1"), job("j2", on=[GPU])], [job("j1")]])
+def test_a_start_that_the_engine_made_itself_is_reported_and_keeps_no_gpus(now: list[Job]) -> None:
+    hand = Hand()
+    table = desk(hand)
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+
+    runs = view(jobs=now, t_s=1010.0)  # it runs, or has run and ended
+    new = table.receive([], (), runs)
+    list(table.carry_out(1010.0))
+
+    (verdict,) = [each for each in new if isinstance(each, Verdict)]
+    assert (verdict.ruling, verdict.why) == (
+        Ruling.GO,
+        "j2 is not waiting any more: the engine is asked",
+    )
+    assert hand.done == ["d-stop", "d-start"]
+    assert table.reserved(runs) == frozenset()
+
+
+@pytest.mark.parametrize(("hand", "ruling"), [(Hand(), Ruling.HOLD), (PlacingHand(), Ruling.GO)])
+def test_a_start_whose_gpus_another_took_goes_where_the_engine_chooses_gpus(
+    hand: Hand, ruling: Ruling
+) -> None:
+    table = desk(hand)
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+
+    taken = view(jobs=[job("j1"), job("j2"), job("j3", on=[GPU])], t_s=1010.0)
+    new = table.receive([], (), taken)
+
+    assert rulings(new) == [("d-start", ruling)]
+
+
+@pytest.mark.parametrize("hand", [Hand(), PlacingHand()])
+def test_a_start_expires_at_once_when_the_room_that_was_made_for_it_is_lost(hand: Hand) -> None:
+    table = desk(hand)
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+
+    lost = moment(node(), jobs=[job("j1"), job("j2")])
+    lost.fold(Observation(health={GpuId(GPU): Health.BAD}))
+
+    assert rulings(table.receive([], (), lost.view(1010.0))) == [("d-start", Ruling.EXPIRE)]
+
+
+@pytest.mark.parametrize(
+    ("autonomy", "now", "ruling"),
+    [
+        (Autonomy.AUTO, [], Ruling.HOLD),  # a view without anybody
+        (Autonomy.AUTO, [job("j1", on=[GPU]), job("j2")], Ruling.HOLD),  # from before the stop
+        (Autonomy.APPROVE, [job("j1"), job("j2"), job("j3", on=[GPU])], Ruling.HOLD),
+    ],
+)
+def test_an_engine_that_chooses_gpus_is_not_asked_past_the_guard_or_about_unseen_jobs(
+    autonomy: Autonomy, now: list[Job], ruling: Ruling
+) -> None:
+    table = desk(PlacingHand())
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+    table.guard = Guard(Limits(autonomy=autonomy))
+
+    new = table.receive([], (), view(jobs=now, t_s=1010.0))
+
+    assert rulings(new) == [("d-start", ruling)]
+
+
+def test_a_view_that_lacks_everybody_is_no_proof_that_a_job_has_ended() -> None:
+    table = desk()
+    table.receive([preempt(), AFTER], (), view(jobs=[job("j1", on=[GPU]), job("j2")]))
+    list(table.carry_out(1000.0))
+
+    new = table.receive([], (), view(jobs=[], t_s=1010.0))
+
+    assert rulings(new) == [("d-start", Ruling.HOLD)]
 
 
 def test_a_start_is_not_released_past_the_consent_of_the_tenant_that_makes_room() -> None:

@@ -1,7 +1,8 @@
-"""An API server double that speaks Kubernetes' wire protocol: list in pages, watch, 410, 401, 403.
+"""An API server double that speaks Kubernetes' wire protocol: list, watch, get, create, patch.
 
-It keeps objects with resource versions and a log of changes like the real one. `forget` compacts
-the log, so that old versions are gone; `cut` breaks every watch off in the middle.
+What it keeps and enforces is in `kube_store`; here is who may, 401, 403 and 410. `forget` compacts
+the log, so that old versions are gone; `cut` breaks every watch off in the middle. (`kmock` 0.8
+from PyPI has no resource versions, no 409 or 410, no bookmarks, no subresources and no rights.)
 """
 
 from __future__ import annotations
@@ -9,35 +10,45 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from steward.clients.kubernetes import Credentials
+from beds.kube_store import KINDS, ApiError, Key, KubeStore
+from steward.clients.kubernetes import Api, Credentials
 
-PATHS = {"pods": "Pod", "nodes": "Node", "events": "Event"}
 
-
-class KubeDouble:
-    """The state of a cluster."""
+class KubeDouble(KubeStore):
+    """A server: who is let in, what is refused, and what was asked."""
 
     def __init__(self) -> None:
-        self.lock = threading.Condition()
-        self.version = 100
-        self.oldest = 100  # changes before this version are forgotten
-        self.objects: dict[str, dict[str, dict[str, Any]]] = {plural: {} for plural in PATHS}
-        self.log: list[tuple[int, str, str, dict[str, Any]]] = []
+        super().__init__()
         self.accepted = "right"
         self.forbidden: set[str] = set()
+        self.missing: set[str] = set()  # kinds without a definition
+        self.rights: set[Key] | None = None  # None: everything is allowed
+        self.calls: set[Key] = set()
         self.cuts = 0
         self.rubbish = 0  # how many watches get nonsense
+        self.down = 0  # how many requests are answered with 503
+        self.installed = True  # our own resources
+        self.logs: dict[str, str] = {}  # by pod
+        self.lost = 0  # how many creations happen, and are not answered
         self.asked: list[str] = []
+        self.clients: list[Api] = []
         self.address = ""
 
     def access(self, bearer: str = "right") -> Credentials:
         return Credentials(server=self.address, token=bearer)
+
+    def api(self) -> Api:
+        """Return a client, which is closed when the double ends."""
+        self.clients.append(Api(self.access()))
+        return self.clients[-1]
 
     def refuse(self) -> None:
         """Accept nobody any more, as when a token has run out."""
@@ -46,86 +57,201 @@ class KubeDouble:
     def accept(self) -> None:
         self.accepted = "right"
 
-    def put(self, plural: str, raw: dict[str, Any]) -> None:
-        """Add an object, or change it."""
-        with self.lock:
-            self.version += 1
-            uid = raw["metadata"]["uid"]
-            known = uid in self.objects[plural]
-            meta = {**raw["metadata"], "resourceVersion": str(self.version)}
-            raw = {"kind": PATHS[plural], **raw, "metadata": meta}
-            self.objects[plural][uid] = raw
-            self.log.append((self.version, plural, "MODIFIED" if known else "ADDED", raw))
-            self.lock.notify_all()
-
-    def delete(self, plural: str, uid: str) -> None:
-        with self.lock:
-            self.version += 1
-            raw = self.objects[plural].pop(uid)
-            self.log.append((self.version, plural, "DELETED", raw))
-            self.lock.notify_all()
-
-    def bookmark(self, plural: str) -> None:
-        with self.lock:
-            self.version += 1
-            raw = {"kind": PATHS[plural], "metadata": {"resourceVersion": str(self.version)}}
-            self.log.append((self.version, plural, "BOOKMARK", raw))
-            self.lock.notify_all()
-
-    def forget(self) -> None:
-        """Compact: nobody can watch from an old version any more."""
-        with self.lock:
-            self.version += 1
-            self.oldest = self.version
-            self.log.clear()
-
     def cut(self) -> None:
         with self.lock:
             self.cuts += 1
             self.lock.notify_all()
 
+    def may(self, key: Key) -> bool:
+        return self.rights is None or key in self.rights
+
+
+class _Target(NamedTuple):
+    """What a request is about."""
+
+    group: str
+    namespace: str
+    plural: str
+    name: str
+    below: str
+
+    @classmethod
+    def read(cls, path: str) -> _Target:
+        parts = path.strip("/").split("/")
+        group = parts[1] if parts[0] == "apis" else ""
+        rest = parts[3:] if parts[0] == "apis" else parts[2:]
+        namespace = rest[1] if rest[:1] == ["namespaces"] and len(rest) > 2 else ""
+        rest = rest[2:] if namespace else rest
+        plural, name, below = [*rest, "", "", ""][:3]
+        return cls(group, namespace, plural, name, below)
+
+    def key(self, verb: str) -> Key:
+        return verb, f"{self.plural}/{self.below}" if self.below else self.plural, self.group
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each answer waits 40 ms for an acknowledgement
     double: KubeDouble
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        self.double.asked.append(f"{url.path}?{'watch' if 'watch' in query else 'list'}")
-        plural = url.path.rpartition("/")[2]
-        if self.headers.get("Authorization") != f"Bearer {self.double.accepted}":
-            self._status(401, "Unauthorized")
-        elif plural in self.double.forbidden:
-            self._status(403, f"{plural} is forbidden")
-        elif plural == "version":
-            self._json({"gitVersion": "v1.29.3"})
-        elif plural not in PATHS:
-            self._status(404, "the server could not find the requested resource")
-        elif "watch" in query:
-            self._watch(plural, int(query["resourceVersion"]))
+        verb = "watch" if "watch" in query else "list"
+        self.double.asked.append(f"{url.path}?{verb}")
+        target = _Target.read(url.path)
+        if url.path == "/version":
+            self._guarded(lambda: self._json({"gitVersion": "v1.29.3"}))
+        elif url.path == "/apis/steward.dev/v1alpha1":
+            self._guarded(self._discover)
+        elif target.below == "log":
+            self._guarded(lambda: self._log(target, query), target, "get")
+        elif verb == "watch":
+            after = int(query["resourceVersion"])
+            self._guarded(lambda: self._watch(target, after), target, "watch")
+        elif target.name:
+            self._guarded(lambda: self._json(self._named(target)), target, "get")
         else:
-            self._list(plural, query)
+            self._guarded(lambda: self._list(target, query), target, "list")
 
-    def _list(self, plural: str, query: dict[str, str]) -> None:
+    def do_POST(self) -> None:
+        target, manager, body = self._sent()
+        self.double.asked.append(f"{self.path.partition('?')[0]}?create")
+        if target.plural == "selfsubjectaccessreviews":
+            self._guarded(lambda: self._json(self._review(body), 201))
+        elif target.below == "eviction":
+            self._guarded(lambda: self._evict(target, body), target, "create")
+        else:
+            self._guarded(lambda: self._create(target, body, manager), target, "create")
+
+    def do_DELETE(self) -> None:
+        target, _, body = self._sent()
+        self.double.asked.append(f"{self.path.partition('?')[0]}?delete")
+        self._guarded(lambda: self._delete(target, body), target, "delete")
+
+    def do_PATCH(self) -> None:
+        target, manager, body = self._sent()
+        assert self.headers["Content-Type"] == "application/merge-patch+json"
+        self.double.asked.append(f"{self.path.partition('?')[0]}?patch")
+        self._guarded(
+            lambda: self._json(
+                self.double.patch(
+                    target.plural,
+                    target.namespace,
+                    target.name,
+                    body,
+                    manager=manager,
+                    below=target.below,
+                )
+            ),
+            target,
+            "patch",
+        )
+
+    def _sent(self) -> tuple[_Target, str, dict[str, Any]]:
+        url = urlsplit(self.path)
+        manager = parse_qs(url.query).get("fieldManager", ["unknown"])[0]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return _Target.read(url.path), manager, body
+
+    def _guarded(
+        self, answer: Callable[[], object], target: _Target | None = None, verb: str = ""
+    ) -> None:
+        """Let in who is known and may; answer a fault as the server does."""
+        double = self.double
+        try:
+            if double.down > 0:
+                double.down -= 1
+                raise ApiError(503, "the server is currently unable to handle the request")
+            if self.headers.get("Authorization") != f"Bearer {double.accepted}":
+                raise ApiError(401, "Unauthorized")
+            if target is not None:
+                double.calls.add(target.key(verb))
+                if target.plural in double.forbidden or not double.may(target.key(verb)):
+                    raise ApiError(403, f"{target.plural} is forbidden: cannot {verb}")
+                ours = target.group == "steward.dev" and not double.installed
+                if target.plural not in {*KINDS} - double.missing or ours:
+                    raise ApiError(404, "the server could not find the requested resource")
+            answer()
+        except ApiError as fault:
+            self._status(fault.code, str(fault), retry_after=fault.retry_after)
+
+    def _named(self, target: _Target) -> dict[str, Any]:
+        return self.double.named(target.plural, target.name, target.namespace)
+
+    def _discover(self) -> None:
+        if not self.double.installed:
+            raise ApiError(404, "the server could not find the requested resource")
+        self._json({"kind": "APIResourceList", "resources": [{"name": "trainingjobs"}]})
+
+    def _log(self, target: _Target, query: dict[str, str]) -> None:
+        pod = self._named(target)
+        if pod["status"]["phase"] == "Pending":
+            raise ApiError(400, "container is waiting to start: ContainerCreating")
+        names = [each["name"] for each in pod["spec"]["containers"]]
+        if query.get("container", "" if names[1:] else names[0]) not in names:
+            raise ApiError(400, f"a container name must be specified, choose one of: {names}")
+        text = self.double.logs.get(target.name, "").encode()[: int(query["limitBytes"])]
+        self._bytes(text, 200, "text/plain")
+
+    def _create(self, target: _Target, body: dict[str, Any], manager: str) -> None:
+        double = self.double
+        known = {each["metadata"]["name"] for each in double.all("namespaces")}
+        if known and target.namespace and target.namespace not in known:
+            raise ApiError(404, f'namespaces "{target.namespace}" not found')
+        made = double.create(target.plural, target.namespace, body, manager)
+        if double.lost > 0:
+            double.lost -= 1
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self._json(made, 201)
+
+    def _delete(self, target: _Target, body: dict[str, Any]) -> None:
+        self.double.remove(target.plural, target.namespace, target.name, body)
+        self._json(self._named(target))
+
+    def _evict(self, target: _Target, body: dict[str, Any]) -> None:
+        self.double.evict(target.namespace, target.name, body)
+        self._json({"kind": "Status", "status": "Success"}, 201)
+
+    def _review(self, body: dict[str, Any]) -> dict[str, Any]:
+        about = body["spec"]["resourceAttributes"]
+        below = f"/{about['subresource']}" if about.get("subresource") else ""
+        key = about["verb"], f"{about['resource']}{below}", about["group"]
+        return {**body, "status": {"allowed": self.double.may(key)}}
+
+    def _list(self, target: _Target, query: dict[str, str]) -> None:
+        field, _, value = query.get("fieldSelector", "").partition("=")
         with self.double.lock:
-            items = list(self.double.objects[plural].values())
+            items = [each for each in self.double.all(target.plural) if _inside(target, each)]
             version = self.double.version
+        if field == "spec.nodeName":
+            items = [each for each in items if each["spec"].get("nodeName") == value]
+        if field == "involvedObject.name":
+            items = [each for each in items if each["involvedObject"]["name"] == value]
+        label, given, value = query.get("labelSelector", "").partition("=")
+        if label:
+            items = [
+                each
+                for each in items
+                if label in (labels := each["metadata"].get("labels") or {})
+                and (not given or labels[label] == value)
+            ]
         begin, size = int(query.get("continue", "0")), int(query["limit"])
         meta = {"resourceVersion": str(version)}
         if begin + size < len(items):
             meta["continue"] = str(begin + size)
         self._json({"kind": "List", "metadata": meta, "items": items[begin : begin + size]})
 
-    def _watch(self, plural: str, after: int) -> None:
-        double = self.double
+    def _watch(self, target: _Target, after: int) -> None:  # noqa: C901 - as a server's loop is
+        double, plural = self.double, target.plural
         with double.lock:
             cuts, gone = double.cuts, after < double.oldest
             nonsense = double.rubbish > 0
             double.rubbish -= nonsense
         if gone:
-            self._status(410, "too old resource version")
-            return
+            raise ApiError(410, "too old resource version")
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
@@ -134,7 +260,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(b"<html>what?</html>\n")
         while True:
             with double.lock:
-                fresh = [entry for entry in double.log if entry[0] > after and entry[1] == plural]
+                begin = bisect_right(double.log, after, key=itemgetter(0))
+                fresh = [entry for entry in double.log[begin:] if entry[1] == plural]
                 if not fresh and double.cuts == cuts and double.oldest <= after:
                     double.lock.wait(timeout=30)
                     continue
@@ -151,6 +278,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             for version, _, verb, raw in fresh:
                 after = version
+                if verb != "BOOKMARK" and not _inside(target, raw):
+                    continue
                 self._chunk(json.dumps({"type": verb, "object": raw}).encode() + b"\n")
 
     def _chunk(self, body: bytes) -> None:
@@ -160,19 +289,28 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
                 self.wfile.flush()
 
-    def _json(self, body: dict[str, Any], code: int = 200) -> None:
-        text = json.dumps(body).encode()
+    def _json(self, body: dict[str, Any], code: int = 200, *, retry_after: str = "") -> None:
+        self._bytes(json.dumps(body).encode(), code, "application/json", retry_after=retry_after)
+
+    def _bytes(self, text: bytes, code: int, kind: str, *, retry_after: str = "") -> None:
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
 
-    def _status(self, code: int, message: str) -> None:
-        self._json({"kind": "Status", "status": "Failure", "code": code, "message": message}, code)
+    def _status(self, code: int, message: str, *, retry_after: str = "") -> None:
+        body = {"kind": "Status", "status": "Failure", "code": code, "message": message}
+        self._json(body, code, retry_after=retry_after)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _inside(target: _Target, raw: dict[str, Any]) -> bool:
+    return target.namespace in ("", raw["metadata"].get("namespace", ""))
 
 
 class _Server(ThreadingHTTPServer):
@@ -194,6 +332,8 @@ def kube_double() -> Iterator[KubeDouble]:
     try:
         yield double
     finally:
+        for each in double.clients:
+            each.close()
         double.cut()
         server.shutdown()
         thread.join()

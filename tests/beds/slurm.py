@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: a controller, four nodes with eight fake GPUs, and accounting.
+"""A real Slurm on this machine: a controller, nodes with eight fake GPUs each, and accounting.
 
 Everything listens on ports of its own, lies in one folder, and is stopped by process id. It needs
 root and the Debian packages of `scripts/install-real-parts`.
@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from patience import LONG_S, free_port
 
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 8
-ACCOUNTS = ("bio", "vision")
+ACCOUNTS = {"bio": 1, "vision": 1}  # their shares
 
 
 @dataclass(kw_only=True)
@@ -30,12 +30,13 @@ class SlurmBed:
 
     folder: Path
     env: dict[str, str]
+    nodes: tuple[str, ...] = NODES
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def run(self, *command: str) -> str:
+    def run(self, *command: str, timeout_s: float = 120.0) -> str:
         """Run one of Slurm's commands and return what it said."""
         done = subprocess.run(
-            command, env=self.env, capture_output=True, text=True, timeout=120, check=False
+            command, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
         )
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr or done.stdout}"
         return done.stdout.strip()
@@ -55,8 +56,9 @@ class SlurmBed:
 
     def calm(self) -> None:
         """Cancel everything and wait until all nodes are idle."""
-        self.run("scancel", "--user=root")
-        self.wait_for(lambda: _idle_nodes(self) == len(NODES), why="idle nodes")
+        for user in {*self.run("squeue", "--noheader", "--format=%u").split()}:
+            self.run("scancel", f"--user={user}")
+        self.wait_for(lambda: _idle_nodes(self) == len(self.nodes), why="idle nodes")
 
     def start(self, name: str, *command: str | Path) -> None:
         """Start a daemon in the foreground, its words in a file."""
@@ -79,8 +81,17 @@ class SlurmBed:
             daemon.kill()
             daemon.wait()
 
+    def kill_controller(self) -> None:
+        """End the controller as a crash does. Its jobs and nodes go on."""
+        controller = self.daemons.pop("slurmctld")
+        controller.kill()
+        controller.wait()
+
     def start_controller(self) -> None:
         self.start("slurmctld", "slurmctld", "-D", "-f", self.folder / "slurm.conf")
+
+    def controller_answers(self) -> bool:
+        return _succeeds(self, ["scontrol", "ping"])
 
     def state_of(self, job: str) -> str:
         said = self.run("scontrol", "-o", "show", "job", job)
@@ -95,16 +106,29 @@ class SlurmBed:
 
 
 @contextmanager
-def slurm_bed(folder: Path) -> Iterator[SlurmBed]:
-    """Run a Slurm in a folder until the block ends."""
+def slurm_bed(
+    folder: Path,
+    *,
+    conf: str = "",
+    nodes: Sequence[str] = NODES,
+    accounts: Mapping[str, int] = ACCOUNTS,
+    gpus: int = GPUS,
+) -> Iterator[SlurmBed]:
+    """Run a Slurm in a folder until the block ends. `accounts` have so many shares each.
+
+    Each node has so many `gpus`, and two CPUs for each.
+
+    Lines of `conf` stand instead of the bed's own ones with the same key. Other accounts reach it
+    if they may enter the folder.
+    """
     for program in ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd"):
         assert shutil.which(program) or Path("/usr/sbin", program).exists(), (
             f"{program} is not installed: run scripts/install-real-parts"
         )
     assert os.geteuid() == 0, "a Slurm of our own needs root"
-    bed = SlurmBed(folder=folder, env=_environment(folder))
+    bed = SlurmBed(folder=folder, env=_environment(folder), nodes=tuple(nodes))
     try:
-        _bring_up(bed)
+        _bring_up(bed, conf, accounts, gpus)
         yield bed
     finally:
         _cancel_all(bed)
@@ -118,22 +142,22 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**kept, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
 
 
-def _bring_up(bed: SlurmBed) -> None:
-    ports = [free_port() for _ in range(3 + len(NODES))]
-    _write_files(bed.folder, ports)
+def _bring_up(bed: SlurmBed, conf: str, accounts: Mapping[str, int], gpus: int) -> None:
+    ports = [free_port() for _ in range(3 + len(bed.nodes))]
+    _write_files(bed, ports, conf, gpus)
     _start_munge(bed)
     _start_database(bed, ports[2])
     bed.start("slurmdbd", "slurmdbd", "-D")
     bed.wait_for(lambda: _listens(ports[1]), why="slurmdbd")
     bed.run("sacctmgr", "-i", "add", "cluster", "bed")
-    for account in ACCOUNTS:
-        bed.run("sacctmgr", "-i", "add", "account", account)
-    bed.run("sacctmgr", "-i", "add", "user", "root", f"account={','.join(ACCOUNTS)}")
+    for account, shares in accounts.items():
+        bed.run("sacctmgr", "-i", "add", "account", account, f"fairshare={shares}")
+    bed.run("sacctmgr", "-i", "add", "user", "root", f"account={','.join(accounts)}")
     bed.start_controller()
-    for node in NODES:
-        conf = bed.folder / "slurm.conf"
-        bed.start(f"slurmd-{node}", "slurmd", "-D", "-f", conf, "-N", node)
-    bed.wait_for(lambda: _idle_nodes(bed) == len(NODES), why="idle nodes")
+    for node in bed.nodes:
+        file = bed.folder / "slurm.conf"
+        bed.start(f"slurmd-{node}", "slurmd", "-D", "-f", file, "-N", node)
+    bed.wait_for(lambda: _idle_nodes(bed) == len(bed.nodes), why="idle nodes")
 
 
 def _start_munge(bed: SlurmBed) -> None:
@@ -157,7 +181,7 @@ def _start_munge(bed: SlurmBed) -> None:
 
 def _start_database(bed: SlurmBed, port: int) -> None:
     base, sock = bed.folder / "mysql", bed.folder / "mysql.sock"
-    options = ["--no-defaults", f"--datadir={base}", "--user=root"]
+    options = ["--no-defaults", f"--datadir={base}", "--user=root", f"--tmpdir={bed.folder}"]
     bed.run(
         "mariadb-install-db", *options, "--skip-test-db", "--auth-root-authentication-method=normal"
     )
@@ -177,24 +201,32 @@ def _start_database(bed: SlurmBed, port: int) -> None:
     )
 
 
-def _write_files(folder: Path, ports: Sequence[int]) -> None:
+def _write_files(bed: SlurmBed, ports: Sequence[int], conf: str, gpus: int) -> None:
+    folder, every = bed.folder, ",".join(bed.nodes)
     controller, accounting, database, *nodes = ports
     (folder / "dev").mkdir()
-    for index in range(GPUS):
+    for index in range(gpus):
         os.mknod(folder / "dev" / f"nvidia{index}", 0o20666, os.makedev(1, 3))
     munge = f"AuthInfo=socket={folder}/munge/socket\n"
     lines = [
-        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=16"
-        f" RealMemory=20000 Gres=gpu:a100:{GPUS}\n"
-        for name, port in zip(NODES, nodes, strict=True)
+        f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs={2 * gpus}"
+        f" RealMemory=20000 Gres=gpu:a100:{gpus}\n"
+        for name, port in zip(bed.nodes, nodes, strict=True)
     ]
     (folder / "slurm.conf").write_text(
-        SLURM_CONF.format(folder=folder, controller=controller, accounting=accounting)
+        _replaced(
+            SLURM_CONF.format(
+                folder=folder, controller=controller, accounting=accounting, nodes=every
+            ),
+            conf,
+        )
         + munge
         + "".join(lines)
+        + conf
     )
     (folder / "gres.conf").write_text(
-        f"AutoDetect=off\nNodeName=n[1-4] Name=gpu Type=a100 File={folder}/dev/nvidia[0-7]\n"
+        f"AutoDetect=off\nNodeName={every} Name=gpu Type=a100"
+        f" File={folder}/dev/nvidia[0-{gpus - 1}]\n"
     )
     (folder / "slurmdbd.conf").write_text(
         SLURMDBD_CONF.format(folder=folder, accounting=accounting, database=database) + munge
@@ -202,18 +234,22 @@ def _write_files(folder: Path, ports: Sequence[int]) -> None:
     (folder / "slurmdbd.conf").chmod(0o600)
 
 
+def _replaced(conf: str, by: str) -> str:
+    keys = {line.partition("=")[0] for line in by.splitlines()}
+    kept = [line for line in conf.splitlines() if line.partition("=")[0] not in keys]
+    return "\n".join(kept) + "\n"
+
+
 def _cancel_all(bed: SlurmBed) -> None:
     if "slurmctld" in bed.daemons:
-        subprocess.run(
-            ["scancel", "--full", "--signal=KILL", "--user=root"],
-            env=bed.env,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        subprocess.run(
-            ["scancel", "--user=root"], env=bed.env, capture_output=True, timeout=60, check=False
-        )
+        for how in (
+            ["--full", "--signal=KILL", "--state=RUNNING"],
+            ["--state=RUNNING"],
+            ["--state=PENDING"],
+        ):
+            subprocess.run(
+                ["scancel", *how], env=bed.env, capture_output=True, timeout=60, check=False
+            )
     for pid in _steps(bed.folder):
         os.kill(pid, signal.SIGKILL)
 
@@ -288,8 +324,8 @@ AccountingStoragePass={folder}/munge/socket
 AccountingStorageTRES=gres/gpu
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
-PartitionName=gpu Nodes=n[1-4] Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
-PartitionName=pool Nodes=n[1-4] PriorityTier=1 PreemptMode=REQUEUE MaxTime=1-00:00:00
+PartitionName=gpu Nodes={nodes} Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE
+PartitionName=pool Nodes={nodes} PriorityTier=1 PreemptMode=REQUEUE MaxTime=1-00:00:00
 """
 
 SLURMDBD_CONF = """\

@@ -9,6 +9,7 @@ import pytest
 
 from factories import job, node, view
 from steward.learn.estimators.similar_jobs import SimilarJobs
+from steward.model.identity import TenantId
 from steward.model.job import JobRequest, JobShape, JobState
 from steward.store.learned import LearnedStates
 from told import steward
@@ -47,6 +48,32 @@ def test_an_estimate_is_a_table_for_people(folder: Path) -> None:
     assert "run time" in answer.out
     assert "10 jobs of the same size" in answer.out
     assert "four of five such jobs" in answer.err
+
+
+def test_an_unknown_tenant_is_named_and_one_of_other_sizes_too(folder: Path) -> None:
+    def basis(tenant: str, gpus: int = 1) -> str:
+        like = ("--gpus", gpus, *(("--tenant", tenant) if tenant else ()))
+        return str(steward("estimate", *like, "--data", folder, "--json").json[0]["basis"])
+
+    assert "no job at all of tenant 'another' has ended" in basis("another")
+    assert "tenant '" not in basis(job("j").tenant)
+    assert "tenant '" not in basis("")
+
+
+def test_an_estimate_from_few_jobs_has_their_number_and_how_wide_it_is() -> None:
+    learner, seen = SimilarJobs(), view(node("n1", 2))
+    for gpus, runs in ((1, (600.0, 36_000.0)), (2, (60.0,))):
+        for end_s in runs:
+            past = job("j", state=JobState.COMPLETED, start_s=0.0, end_s=end_s)
+            past = replace(past, shape=JobShape(gpus=gpus), tenant=TenantId(f"t{gpus}"))
+            learner.learn(replace(seen, ended=(past,)), outcomes=())
+
+    (two,) = learner.estimate(JobRequest(shape=JobShape(gpus=1), tenant=TenantId("t1")))
+    (other,) = learner.estimate(JobRequest(shape=JobShape(gpus=1), tenant=TenantId("t2")))
+
+    assert "2 jobs of the same size, tenant, user and name; few: high is" in two.basis
+    assert f"{two.high / two.low:,.1f} times low" in two.basis
+    assert "; no such job of tenant 't2' has ended" in other.basis
 
 
 def test_a_size_of_which_no_job_has_ended_is_not_guessed_from_others(folder: Path) -> None:
@@ -96,4 +123,4 @@ def test_a_first_job_of_a_size_is_estimated_by_itself_and_not_by_smaller_ones() 
     (found,) = learner.estimate(JobRequest(shape=large.shape, tenant=large.tenant))
 
     assert 18_000 < found.low <= found.mid <= found.high < 72_000
-    assert "1 jobs of the same size" in found.basis
+    assert "1 job of the same size" in found.basis

@@ -111,6 +111,7 @@ def start(*args: object, **environment: str) -> subprocess.Popen[str]:
 
 def test_it_watches_this_machine_until_it_is_told_to_stop(tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite3").write_bytes(b"a damaged journal " * 300)
+    (tmp_path / "tokens.json").write_text('[{"name": "ada", "ro')
     running = start("--data", tmp_path, STEWARD_LOOP__EVERY_S="0.2")
     assert running.stdout is not None
     said = json.loads(running.stdout.readline())
@@ -126,6 +127,8 @@ def test_it_watches_this_machine_until_it_is_told_to_stop(tmp_path: Path) -> Non
     assert running.returncode == 0
     assert "warning: " in err
     assert "damaged" in err
+    assert f"warning: {tmp_path}/tokens.json: " in err
+    assert "every token is refused until it is mended" in err
     assert f"the data is in {tmp_path}" in err
 
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beds.kubernetes import node, pod
+from steward.clients.kubernetes.annotations import DECISION, decision_note
 from steward.clients.kubernetes.api import Api, GoneError, KubernetesError
 from steward.clients.kubernetes.credentials import find_credentials
 from steward.clients.kubernetes.objects import node_from, pod_from, quantity, warned_from
@@ -287,3 +288,9 @@ def test_objects_that_are_nonsense_inside_are_read_as_far_as_they_go(inside: Any
 @given(st.integers(0, 10**9))
 def test_a_quantity_in_thousandths_is_the_same_as_a_whole_one(number: int) -> None:
     assert quantity(f"{number * 1000}m") == pytest.approx(quantity(number))
+
+
+def test_an_annotation_that_no_number_can_hold_is_no_note_of_ours() -> None:
+    for t_s in ("1" + "0" * 400, "1e999", "NaN"):
+        text = f'{{"id": "x", "did": "y", "t_s": {t_s}}}'
+        assert decision_note({DECISION: text}) is None

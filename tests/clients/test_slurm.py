@@ -15,6 +15,8 @@ from patience import LONG_S
 from steward.clients.slurm import SlurmCommands, SlurmError, SlurmJob, SlurmMissingError
 from steward.clients.slurm.jobs import job_from_json
 from steward.clients.slurm.json_stream import read_entries
+from steward.clients.slurm.program import SlurmPrograms
+from steward.clients.slurm.refusals import reason_in
 from steward.clients.slurm.syntax import gres, hosts, number
 from steward.errors import StewardError
 
@@ -92,8 +94,26 @@ def test_accounting_reports_the_exit_code_that_its_json_does_not(tmp_path: Path)
     assert (jobs["7"].limit_s, jobs["7"].nodes, jobs["1"].end_s) == (None, (), None)
 
 
-def test_shares_are_those_of_accounts_not_of_users(tmp_path: Path) -> None:
-    assert commands(tmp_path).shares() == {"root": 1, "bio": 30, "vision": 10}
+def test_accounts_have_their_shares_and_limits_and_users_are_left_out(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.accounting(
+        *fake.recorded("sacctmgr-assoc.txt").decode().split("\n"),
+        "cut|short",
+        qos=fake.recorded("sacctmgr-qos.txt").decode().split("\n"),
+    )
+
+    found = SlurmCommands(folder=f"{tmp_path}:/bin:/usr/bin", timeout_s=LONG_S).accounting()
+
+    accounts = {each.name: (each.parent, each.shares, each.gpu_limit) for each in found.of("bed")}
+    assert accounts == {
+        "root": ("", 1, None),
+        "bio": ("root", 30, 16),
+        "group": ("root", 1, None),
+        "nlp": ("group", 3, None),
+        "vision": ("root", 1, None),
+    }
+    assert found.qos_gpu_limits == (("boost", 4),)
+    assert found.of("another") == found.accounts  # its name is not known yet
 
 
 # -- the newer shape -----------------------------------------------------------------------------
@@ -170,6 +190,17 @@ def test_a_command_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
 def test_a_machine_without_slurm_this_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SlurmMissingError, match="there is no squeue"):
         SlurmCommands(folder=str(tmp_path)).jobs()
+
+
+def test_commands_without_a_cluster_say_so_in_words(tmp_path: Path) -> None:
+    said = "scontrol: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
+    program = tmp_path / "scontrol"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    program.chmod(0o755)
+
+    answer = SlurmPrograms(folder=str(tmp_path)).run(("scontrol", "ping"), timeout_s=LONG_S)
+
+    assert "know of no cluster here: set SLURM_CONF" in reason_in(answer)
 
 
 @pytest.mark.parametrize(

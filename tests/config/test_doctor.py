@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from factories import decision, samples
+from recorded_nvml import RecordedNvml
+from steward.clients.nvml import Driver
 from steward.config import Draft, draft_settings
-from steward.config.doctor import Check, address_taken, examine
+from steward.config.doctor import Check, address_taken, examine, power_caps
 from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.model.event import Availability
 from steward.observe.collectors import COLLECTORS
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
+from steward.store.tokens import Role, Tokens
 
 
 def draft(folder: Path, **environment: str) -> Draft:
@@ -53,6 +56,21 @@ def test_a_folder_that_cannot_be_made_is_missing(tmp_path: Path) -> None:
     assert check.blocks
     assert "is not a folder" in check.reason
     assert "--data" in check.hint
+
+
+def test_a_token_file_that_was_written_by_half_is_not_taken_for_none(tmp_path: Path) -> None:
+    Tokens(tmp_path / "tokens.json").make("ada", Role.VIEWER)
+    sound = checks(draft(tmp_path))["tokens"]
+    whole = (tmp_path / "tokens.json").read_bytes()
+    (tmp_path / "tokens.json").write_bytes(whole[: len(whole) // 2])
+
+    half = checks(draft(tmp_path))["tokens"]
+
+    assert (sound.status, "1 tokens" in sound.reason) == ("ok", True)
+    assert half.status == "limited"
+    assert str(tmp_path / "tokens.json") in half.reason
+    assert "every token is refused" in half.reason
+    assert "restore it" in half.hint
 
 
 def test_a_journal_with_entries_is_sound(tmp_path: Path) -> None:
@@ -169,6 +187,23 @@ def test_a_plug_that_throws_hides_no_other_check(
     assert not found["broken"].blocks
 
 
+def test_an_engine_whose_controller_does_not_answer_is_not_ok(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, said in (("squeue", "slurm 23.11.4"), ("sinfo", ""), ("scontrol", "ctl is DOWN")):
+        (command := tmp_path / name).write_text(f"#!/bin/sh\necho '{said}'\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    down = checks(draft(tmp_path / "data"))["slurm"]
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho 'Slurmctld(primary) at ctl is UP'\n")
+    up = checks(draft(tmp_path / "data"))["slurm"]
+
+    assert (down.kind, down.status) == ("engine", "limited")
+    assert "its controller does not answer" in down.reason
+    assert "scontrol ping" in down.hint
+    assert (up.kind, up.status, up.reason) == ("engine", "ok", "slurm 23.11.4")
+
+
 def test_without_any_collector_that_works_steward_cannot_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,3 +216,49 @@ def test_without_any_collector_that_works_steward_cannot_run(
 
     assert found["broken"].blocks
     assert not found["host"].blocks
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason", "hint"),
+    [
+        ("process", "a restart of the service leaves jobs running", ""),
+        ("control-group", "CPU slots", "ends its jobs (KillMode=control-group)"),
+    ],
+)
+def test_it_says_whether_jobs_outlive_a_restart_of_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, reason: str, hint: str
+) -> None:
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho LoadState=loaded\necho KillMode={mode}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    check = checks(draft(tmp_path / "new"))["jobs"]
+
+    assert reason in check.reason
+    assert hint in check.hint
+
+
+def test_without_a_unit_it_says_nothing_about_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert "restart" not in repr(checks(draft(tmp_path / "new"))["jobs"])
+
+
+def test_it_says_whether_power_limits_can_be_set_and_sets_none() -> None:
+    library = RecordedNvml()
+    refused = Availability(status="missing", reason="this process is not root", hint="be root")
+
+    fine = power_caps(Driver(library), Availability(status="ok", reason="it may"))
+    without = power_caps(Driver(library), refused)
+    library.refuses["nvmlDeviceGetPowerManagementLimit"] = 3
+    unsupported = power_caps(Driver(library), refused)
+
+    assert (fine.status, fine.reason) == ("ok", "it may; 2 GPUs, 200 to 700 W")
+    assert (without.status, without.hint) == ("missing", "be root")
+    assert "does not let its power limit be set" in unsupported.reason
+    assert power_caps(Driver(RecordedNvml(0)), refused).reason == "there is no GPU here"
+    assert library.calls["nvmlDeviceSetPowerManagementLimit"] == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steward.config import draft_settings
-from steward.config.plugs import KINDS, chosen, options_of, wrong_plugs
+from steward.config.plugs import KINDS, chosen, options_of, own_options, wrong_plugs
 from steward.config.settings import Settings
 from steward.errors import StewardError
 
@@ -67,6 +67,17 @@ def test_right_options_are_accepted(tmp_path: Path) -> None:
     text = "[plugs.lend-idle]\ncheck_after_s = 60\n[plugs.nvml]\nnode = 'n01'\n"
 
     assert wrong_in(tmp_path, text) == []
+
+
+def test_a_collector_and_an_actuator_of_one_name_share_their_options(tmp_path: Path) -> None:
+    text = "[plugs.slurm]\nevery_s = 5\ndry_run = true\nconf = '/x'\n"
+    given = {"every_s": 5, "dry_run": True, "conf": "/x"}
+
+    assert wrong_in(tmp_path, text) == []
+    assert "possible: every_s, " in wrong_in(tmp_path, "[plugs.slurm]\nx = 1\n")[0]
+    assert own_options("collector", "slurm", given) == {"every_s": 5, "conf": "/x"}
+    assert own_options("actuator", "slurm", given) == {"dry_run": True, "conf": "/x"}
+    assert own_options("collector", "host", {"x": 1}) == {"x": 1}  # the plug itself refuses it
 
 
 def test_several_wrong_plugs_are_reported_together(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ from factories import (
     tenants,
     view,
 )
+from power_bench import Bench
 from steward.act.actuators import ACTUATORS
+from steward.decide.energy import POLICIES as ENERGY
 from steward.decide.health import POLICIES as HEALTH
 from steward.decide.placement import DESCRIPTIONS, PLACEMENTS, Placement
 from steward.decide.rules import DETECTORS
@@ -67,7 +69,7 @@ def world() -> World:
 ALL_COLLECTORS: dict[str, Any] = {**COLLECTORS, "simulated": world}
 KNOW_MACHINES = {"host", "nvml", "simulated"}  # the others see what runs on them
 ALL_ACTUATORS: dict[str, Any] = {**ACTUATORS, "simulated": world}
-ALL_POLICIES: dict[str, Any] = {**POLICIES, **TREATING, **HEALTH}
+ALL_POLICIES: dict[str, Any] = {**POLICIES, **TREATING, **HEALTH, **ENERGY}
 TABLES = {
     "collectors": COLLECTORS,
     "estimators": ESTIMATORS,
@@ -76,6 +78,7 @@ TABLES = {
     "scheduling": POLICIES,
     "treating": TREATING,
     "health": HEALTH,
+    "energy": ENERGY,
     "actuators": ACTUATORS,
     "time_shares": TIME_SHARE_POLICIES,
     "elastic": ELASTIC_POLICIES,
@@ -96,6 +99,15 @@ def crowded() -> ClusterView:
         ],
         of=tuple(replace(tenant, guaranteed_gpus=2) for tenant in tenants("a", "b")),
     )
+
+
+def slower() -> ClusterView:
+    """Return a moment in which a job may be slower, and was measured without a cap."""
+    bench, learner = Bench(), ESTIMATORS["power-curve"]()
+    for _ in range(12):
+        seen = bench.turn()
+        learner.learn(seen, ())
+    return seen.with_forecasts(learner.predict(seen))
 
 
 def views() -> dict[str, ClusterView]:
@@ -121,6 +133,7 @@ def views() -> dict[str, ClusterView]:
         "on loan": lent,
         "crowded": queue,
         "crowded, with beliefs": known,
+        "may be slower": slower(),
         "a job has ended": replace(queue, ended=(over,)),
         "owner woke": believing(
             view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()], busy={GPU: 0.9})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from steward.decide.scheduling.tenant_sharing.commons import Commons
@@ -11,7 +12,7 @@ from steward.errors import StewardError
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
-@pytest.mark.parametrize("option", ["lead", "class_weight", "old_s", "strength"])
+@pytest.mark.parametrize("option", ["lead", "class_weight", "old_s", "gang_wait_s", "strength"])
 def test_what_ranks_are_divided_by_must_be_above_zero(option: str, value: float) -> None:
     told: dict[str, Any] = {option: value}
 
@@ -40,3 +41,5 @@ def test_what_is_told_reaches_the_ranking() -> None:
 
     assert (made.class_weight, made.old_s, made.moves, made.goal) == (3.0, 60.0, False, "carbon")
     assert made.deadlines
+    assert Commons().ranking.gang_wait_s == np.inf
+    assert Commons(gang_wait_s=60.0).ranking.gang_wait_s == 60.0

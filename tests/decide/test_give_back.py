@@ -75,3 +75,17 @@ def test_a_loan_whose_borrower_does_not_start_is_called_back() -> None:
 
 def test_a_loan_whose_owner_nobody_knows_yet_is_left_to_the_moment() -> None:
     assert GiveBack().decide(replace(view(node()), loans=(loan(),))) == ()
+
+
+def test_a_loan_ends_when_its_time_is_over_or_its_engine_wants_it_back() -> None:
+    jobs = [job("j1", on=[GPU]), job("j2", on=[GPU])]
+
+    def reasons(**given: object) -> list[str]:
+        made = replace(loan(), **given)  # type: ignore[arg-type]
+        lent = believing(view(jobs=jobs, loans=[made]), idle_s={GPU: 900.0})
+        return [each.because for each in GiveBack().decide(lent)]
+
+    assert reasons() == []
+    assert reasons(until_s=1500.0) == []
+    assert reasons(until_s=900.0) == ["the 900 s that it was lent for are over"]
+    assert reasons(wanted="j1 woke up") == ["j1 woke up"]

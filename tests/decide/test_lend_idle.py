@@ -18,6 +18,7 @@ from steward.model.identity import FindingId
 from steward.model.job import Checkpointing, Job, JobShape
 from steward.model.treatment import Treatment
 from steward.model.view import HEALTH_CODES, ClusterView
+from steward.model.yielding import Yielding
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 TELL = Treatment(action="tell", advice="say it")
@@ -89,7 +90,7 @@ def test_a_loan_that_will_not_outlast_its_own_cost_is_not_made() -> None:
 
 
 def test_a_gang_needs_enough_gpus_of_one_holder() -> None:
-    two = job("j2", shape=JobShape(gpus=2))
+    two = job("j2", shape=JobShape(gpus=2, gpu_memory_bytes=GIB))
 
     assert LendIdle().decide(idle_holder(two)) == ()
     (made,) = LendIdle().decide(idle_holder(two, gpus=(GPU, OTHER)))
@@ -214,3 +215,85 @@ def test_gpus_of_other_findings_are_not_lent(more: dict[str, object]) -> None:
     other = replace(finding("j1", GPU), **more)  # type: ignore[arg-type]
 
     assert LendIdle().decide(idle.with_findings((other,))) == ()
+
+
+def large(name: str = "j2", **given: object) -> Job:
+    """Return a waiting job that fits on a GPU alone, and not beside anybody."""
+    return job(name, shape=JobShape(gpus=1, gpu_memory_bytes=130 * GIB), **given)
+
+
+def holders(*made: Job, waiting: Job) -> ClusterView:
+    """Return a moment in which all these jobs have left their GPUs idle."""
+    seen = view(node("n1", 4), jobs=[*made, waiting])
+    gpus = [gpu for each in made for gpu in each.gpus]
+    seen = believing(seen, idle_s=dict.fromkeys(gpus, 400.0), remaining_s=1800.0)
+    return seen.with_findings(tuple(finding(each.id, *each.gpus) for each in made))
+
+
+SUSPENDS = Yielding(suspendable=True, suspend_s=7.0, resume_s=3.0)
+STOPS = Yielding(stoppable=True, saved_s=940.0)
+
+
+def test_a_holder_that_can_be_suspended_makes_room_for_a_job_that_does_not_fit_beside_it() -> None:
+    (made,) = LendIdle().decide(holders(job("j1", on=[GPU], yielding=SUSPENDS), waiting=large()))
+
+    assert isinstance(made.action, Lend)
+    assert (made.action.way, made.action.for_s) == ("suspended", 1800.0)
+    assert "suspending it (7.0 s, 3.0 s to resume)" in made.because
+    assert "nothing is promised" in made.because
+
+
+def test_a_holder_that_can_save_makes_room_and_the_reason_has_what_is_promised() -> None:
+    promise = Yielding(promised_s=9.0, p50_s=4.0, p95_s=6.0, measured=12)
+
+    (made,) = LendIdle().decide(
+        holders(job("j1", on=[GPU], yielding=STOPS), waiting=large(yielding=promise))
+    )
+
+    assert isinstance(made.action, Lend)
+    assert made.action.way == "saved"
+    assert "1 min after its last verified save" in made.because
+    assert "given back within 9.0 s (p50 4.0 s, p95 6.0 s of 12)" in made.because
+
+
+def test_the_holder_that_loses_least_since_its_last_verified_save_makes_room() -> None:
+    old = job("j1", on=[GPU], yielding=replace(STOPS, saved_s=100.0))
+    never = job("j3", on=["n1/gpu3"], yielding=replace(STOPS, saved_s=None))
+    new = job("j4", on=[OTHER], yielding=replace(STOPS, saved_s=990.0))
+
+    (made,) = LendIdle().decide(holders(old, never, new, waiting=large()))
+    (second,) = LendIdle().decide(holders(old, never, waiting=large()))
+
+    assert isinstance(made.action, Lend)
+    assert isinstance(second.action, Lend)
+    assert (made.action.owner, second.action.owner) == ("j4", "j1")
+
+
+def test_a_holder_is_not_stopped_for_some_of_its_gpus_or_if_nobody_can_stop_it() -> None:
+    two = job("j1", on=[GPU, OTHER], yielding=STOPS)
+    cannot = job("j1", on=[GPU], yielding=STOPS, checkpointing=Checkpointing())
+    unknown_start = job("j1", on=[GPU], yielding=replace(STOPS, saved_s=None), start_s=None)
+    partly = holders(two, waiting=large())
+    partly = partly.with_findings((finding("j1", GPU),))
+
+    assert LendIdle().decide(partly) == ()
+    assert LendIdle().decide(holders(two, waiting=large())) == ()
+    assert LendIdle().decide(holders(cannot, waiting=large())) == ()
+    assert borrowers(LendIdle().decide(holders(unknown_start, waiting=large()))) == ["j2"]
+
+
+def test_foreign_processes_lend_nothing_and_a_job_that_may_be_ended_borrows() -> None:
+    foreign = job("j1", on=[GPU], held=True)
+    endable = job("j2", checkpointing=Checkpointing(), yielding=Yielding(endable=True))
+
+    assert LendIdle().decide(holders(foreign, waiting=job("j2"))) == ()
+    assert borrowers(LendIdle().decide(idle_holder(endable))) == ["j2"]
+
+
+def test_a_job_that_does_not_say_what_it_needs_on_a_gpu_gets_no_place_beside_another() -> None:
+    silent = job("j2", shape=JobShape(gpus=1))
+
+    assert LendIdle().decide(idle_holder(silent)) == ()
+    (made,) = LendIdle().decide(holders(job("j1", on=[GPU], yielding=SUSPENDS), waiting=silent))
+    assert isinstance(made.action, Lend)
+    assert made.action.way == "suspended"

@@ -37,6 +37,25 @@ def test_units_run_without_more_rights_than_they_name(unit: Path) -> None:
     assert not [line for line in lines if line.startswith("ExecStart=") and "stw_" in line]
 
 
+def test_a_restart_of_steward_leaves_jobs_running() -> None:
+    lines = (DEPLOY / "systemd" / "steward.service").read_text().splitlines()
+
+    assert "KillMode=process" in lines
+    assert "Delegate=yes" in lines
+
+
+def test_for_jobs_every_restriction_of_the_unit_is_lifted_that_jobs_would_inherit() -> None:
+    def settings(name: str) -> dict[str, str]:
+        lines = (DEPLOY / "systemd" / name).read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line and line[:1] != "#")
+
+    unit, drop_in = settings("steward.service"), settings("jobs.conf")
+    inherited = ("Protect", "Private", "Restrict", "SystemCallFilter", "SystemCallArch", "Lock")
+
+    assert drop_in["User"] == "root"
+    assert {key for key in unit if key.startswith(inherited)} <= {*drop_in}
+
+
 def test_the_container_has_an_account_of_its_own() -> None:
     lines = (DEPLOY / "kubernetes" / "Dockerfile").read_text().splitlines()
     last = [line for line in lines if line.startswith("USER ")][-1]
@@ -47,6 +66,9 @@ def test_the_container_has_an_account_of_its_own() -> None:
 @pytest.mark.real  # needs systemd-analyze
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
 def test_systemd_understands_every_line(unit: Path, tmp_path: Path) -> None:
+    if unit.name == "steward.service":
+        (tmp_path / f"{unit.name}.d").mkdir()
+        shutil.copy(unit.with_name("jobs.conf"), tmp_path / f"{unit.name}.d")
     text = unit.read_text().replace("/opt/steward/bin/steward", shutil.which("true") or "")
     (tmp_path / unit.name).write_text(text)
 

@@ -72,6 +72,8 @@ def test_every_command_and_option_in_code_of_the_docs_exists(file: str) -> None:
     for line in code_lines(file):
         command = get_command(app)
         for word in shlex.split(line, comments=True)[1:]:
+            if word == "--":  # what comes then is for another program
+                break
             inner = getattr(command, "commands", {})
             if inner and not word.startswith("-"):
                 assert word in inner, f"{line}: {word}"
@@ -92,6 +94,7 @@ def code_lines(file: str) -> list[str]:
     text = (ROOT / file).read_text(encoding="utf-8")
     blocks_ = ANY_FENCE.findall(text)
     lines = [line.strip() for block in blocks_ for line in block.splitlines()]
+    lines = [re.sub(r"^\w+=\$\((.*)\)$", r"\1", line) for line in lines]
     lines += [found.replace("\n", " ") for found in re.findall(r"`(steward [^`]+)`", text)]
     return [
         re.split(r"[|\[…]|  {2,}", line)[0]
@@ -125,3 +128,25 @@ def test_the_fault_of_the_tutorial_is_blamed_on_its_own_host(tmp_path: Path) -> 
     findings = found["findings"] if isinstance(found, dict) else found
 
     assert {each["node"] for each in findings} == {"gpu02"}
+
+
+def test_every_line_of_a_batch_script_is_in_the_page_about_jobs() -> None:
+    from steward.clients.job_directives import FLAGS, IGNORED, NAMES
+
+    text = (ROOT / "docs/jobs/README.md").read_text(encoding="utf-8")
+    told = {*re.findall(r"`([a-z-]+)`", text)}
+
+    assert {name for name in (*NAMES, *FLAGS, *IGNORED) if len(name) > 1} <= told
+
+
+@pytest.mark.real
+def test_the_first_job_of_the_page_about_jobs_runs(tmp_path: Path) -> None:
+    up, rest = blocks("docs/jobs/README.md")[:2]
+    script = f"{up.strip()} --no-browser --port 0 >up.log 2>&1 & up=$!\n"
+    script += "until steward jobs list 2>/dev/null; do kill -0 $up || exit 9; sleep 0.5; done\n"
+
+    done = run(f"{script}set -e\ntrap 'kill $up' EXIT\n{rest}", tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "up.log").read_text()
+    assert "job 1 (hello)" in done.stdout
+    assert (tmp_path / "hello-1.log").read_text() == "job 1, attempt 1\n"

@@ -33,9 +33,14 @@ from steward.model.yardstick import YARDSTICKS
 
 GPU, OTHER = GpuId("n1/gpu0"), GpuId("n1/gpu1")
 J1, J2, N1 = JobId("j1"), JobId("j2"), NodeId("n1")
-RUNS = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2")])
+ELASTIC = JobShape(gpus=1, max_gpus=2)
+RUNS = view(node("n1", 2), jobs=[job("j1", on=[GPU], shape=ELASTIC), job("j2")])
 NOBODY = view(node("n1", 2))
-FULL = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j3", on=[OTHER]), job("j2")])
+FULL = view(
+    node("n1", 2),
+    jobs=[job("j1", on=[GPU], shape=ELASTIC), job("j3", on=[OTHER]), job("j2")],
+)
+LENT = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()])
 SAMPLES: dict[str, Any] = {
     "lend": Lend(gpus=(GPU,), owner=J1, borrower=J2),
     "call-back": CallBack(loan=DecisionId("d-1"), gpus=(GPU,), owner=J1, borrower=J2),
@@ -112,6 +117,16 @@ def draining(seen: ClusterView) -> ClusterView:
             ),
             "does not fit beside j1",
         ),
+        (
+            replace(SAMPLES["lend"], way="suspended"),
+            view(
+                jobs=[
+                    job("j1", on=[GPU]),
+                    job("j2", shape=JobShape(gpus=1, gpu_memory_bytes=140 * 2**30)),
+                ]
+            ),
+            "",
+        ),
         (SAMPLES["migrate"], FULL, "in use"),
         (Migrate(job=J1, source=(OTHER,), target=(GPU,)), RUNS, "holds other GPUs"),
         (
@@ -119,7 +134,23 @@ def draining(seen: ClusterView) -> ClusterView:
             view(jobs=[job("j1", on=[GPU], checkpointing=Checkpointing())]),
             "cannot save",
         ),
+        (SAMPLES["migrate"], LENT, "lends or borrows"),
         (SAMPLES["resize"], FULL, "in use"),
+        (SAMPLES["resize"], LENT, "lends or borrows"),
+        (SAMPLES["resize"], view(node("n1", 2), jobs=[job("j1", on=[GPU])]), "runs on 1 GPUs"),
+        (
+            SAMPLES["resize"],
+            view(
+                node("n1", 4),
+                jobs=[job("j1", on=[GPU], shape=JobShape(gpus=4, min_gpus=3))],
+            ),
+            "runs on 3 to 4 GPUs",
+        ),
+        (
+            SAMPLES["resize"],
+            view(jobs=[job("j1", on=[GPU], checkpointing=Checkpointing())]),
+            "cannot save",
+        ),
         (Resize(job=J1, now=(OTHER,), then=(GPU,)), RUNS, "holds other GPUs"),
         (Resize(job=J1, now=(GPU,), then=()), RUNS, "no GPU is left"),
         (Resize(job=J1, now=(GPU,), then=(GpuId("n9/gpu0"),)), RUNS, "not in the cluster"),
@@ -129,6 +160,7 @@ def draining(seen: ClusterView) -> ClusterView:
         (Reset(gpus=(GPU,)), RUNS, "in use"),
         (Reset(gpus=(GpuId("n9/gpu0"),)), RUNS, "not in the cluster"),
         (CapPower(job=J1, gpus=(GPU,), before_watts=700, watts=9000), RUNS, "not a limit"),
+        (CapPower(job=J1, gpus=(GPU,), before_watts=700, watts=0.5), RUNS, "not a limit"),
         (SAMPLES["start"], view(node("n1", 1), jobs=[job("j2")]), "not in the cluster"),
     ],
 )

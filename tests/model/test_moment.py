@@ -674,3 +674,56 @@ def test_a_sensor_without_a_busy_share_does_not_hide_that_of_a_shared_gpu() -> N
 
     gpus = made.view(3.0).gpus
     assert (gpus.seen_s[0], gpus.busy_share[0], gpus.owner_busy_share[0]) == (2.0, 0.5, 0.3)
+
+
+def test_energy_is_added_up_while_power_is_known_and_a_gap_counts_as_no_time() -> None:
+    made = moment(jobs=[job(on=[GPU])])
+    for t_s, watts, mean in ((0.0, 100.0, None), (10.0, 300.0, None), (20.0, 300.0, 250.0)):
+        row = {**gpu_row(0.9, watts=watts), "gpu.energy.mean_watts": mean}
+        made.fold(Observation(frame=samples(t_s, {GPU: row})))
+    for t_s, watts in ((30.0, float("nan")), (900.0, 300.0)):
+        made.fold(Observation(frame=samples(t_s, {GPU: gpu_row(0.9, watts=watts)})))
+
+    gpus = made.view(900.0).gpus
+
+    assert (gpus.drawn_joules[0], gpus.drawn_s[0]) == (3000.0 + 2500.0, 20.0)
+
+
+def test_a_power_limit_is_in_the_view_and_outlives_a_change_of_the_cluster() -> None:
+    made = moment(node("n1", 2))
+    for t_s in (0.0, 10.0):
+        row = {**gpu_row(0.9, watts=100.0), "gpu.power.limit_watts": 650.0}
+        made.fold(Observation(frame=samples(t_s, {GPU: row})))
+
+    made.fold(Observation(cluster=cluster(node("n0", 1), node("n1", 2))))
+    gpus = made.view(10.0).gpus
+
+    assert gpus.power_limit_watts.tolist()[1] == 650.0
+    assert gpus.drawn_joules.tolist() == [0.0, 1000.0, 0.0]
+
+
+def test_steps_of_a_training_and_its_host_side_leave_each_other_alone() -> None:
+    made, entity = moment(jobs=[job(on=[GPU])]), job_entity(JobId("j1"))
+    both = (
+        samples(5.0, {entity: host_row(1.5)}),
+        samples(4.5, {entity: {"job.progress.step_count": 12.0}}),
+    )
+    made.fold(Observation(frames=both))
+
+    jobs = made.view(5.0).jobs
+    assert (jobs.cpu_busy_cores[0], jobs.seen_s[0]) == (1.5, 5.0)
+    assert (jobs.step_count[0], jobs.step_s[0]) == (12.0, 4.5)
+
+    late = samples(4.0, {entity: {"job.progress.step_count": 11.0}})
+    made.fold(Observation(frame=late))
+    assert made.view(5.0).jobs.step_count[0] == 12.0
+
+
+def test_a_host_sensor_that_fails_is_unknown() -> None:
+    made, entity = moment(jobs=[job(on=[GPU])]), job_entity(JobId("j1"))
+    made.fold(Observation(frame=samples(5.0, {entity: host_row(1.5)})))
+
+    silent = dict.fromkeys(host_row(), None)
+    made.fold(Observation(frame=samples(6.0, {entity: silent})))
+
+    assert np.isnan(made.view(6.0).jobs.cpu_busy_cores[0])

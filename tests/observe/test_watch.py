@@ -17,7 +17,8 @@ from steward.clients.nvml import Driver, GpuRegistry
 from steward.errors import StewardError
 from steward.model.cluster import Health, Link, LinkKind, Node, Switch
 from steward.model.event import Availability, Fault, LogLine, Observation
-from steward.model.identity import GpuId, NodeId
+from steward.model.identity import GpuId, NodeId, TenantId
+from steward.model.site import Autonomy, TenantCeiling
 from steward.observe import watch as module
 from steward.observe.collectors.nvml import Nvml
 from steward.observe.watch import Watch
@@ -113,10 +114,35 @@ def test_a_collector_that_hangs_is_named_once_and_read_when_it_comes_back(
     last, after = watch.look(1000.0)
 
     assert not any("n1/gpu0" in each for each in seen)
-    assert ["does not answer" in fault.problem for fault in faults] == [True]
+    assert ["has not answered its first read" in fault.problem for fault in faults] == [True]
     assert after == ()
     late = pl.concat(last.tables).filter(pl.col("entity") == "n1/gpu0")
     assert late["t_s"].to_list() == [1.0]  # requested at 1.0, and it still counts
+
+
+def test_the_first_read_of_a_collector_may_take_longer_than_later_ones(
+    gate: threading.Event,
+) -> None:
+    def slow(t_s: float) -> Observation:
+        gate.wait(LONG_S)
+        return busy("n1/gpu0", 0.1)(t_s)
+
+    watch = Watch([Eye("slow", slow)], timeout_s=0.2)
+    began_s = time.monotonic()
+    _, (first,) = watch.look(1.0)
+    took_s = time.monotonic() - began_s
+    gate.set()
+    watch.timeout_s = LONG_S
+    watch.look(2.0)
+    gate.clear()
+    watch.timeout_s = 0.2
+    _, (later,) = watch.look(3.0)
+
+    assert took_s >= 0.8
+    assert first.problem.startswith("has not answered its first read within 0.8 s")
+    assert first.where == "collector slow"
+    assert "its samples are missing until it does" in first.problem
+    assert later.problem.startswith("does not answer within 0.2 s")
 
 
 def test_a_frame_of_wrong_shape_is_a_fault_of_its_collector() -> None:
@@ -210,6 +236,90 @@ def test_what_a_late_answer_has_read_counts_only_when_it_is_fetched(gate: thread
     assert watch.positions() == {"stream": {"at": 1}}
 
 
+class Engine(Eye):
+    """A collector that lists what an engine has at its second look."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, lambda _: Observation())
+        self.looks = 0
+
+    def collect(self, t_s: float) -> Observation:
+        self.looks += 1
+        return super().collect(t_s)
+
+    def has_listed(self) -> bool:
+        return self.looks > 1
+
+
+def test_engines_have_listed_what_they_have_when_the_last_of_them_has() -> None:
+    quick, slow = Engine("quick"), Engine("slow")
+    quick.looks = 1
+    watch = Watch([quick, slow, Eye("plain", busy("n2/gpu0", 0.2))], timeout_s=LONG_S)
+    seen = [watch.has_listed]
+    for t_s in (1.0, 2.0):
+        watch.look(t_s)
+        seen.append(watch.has_listed)
+
+    assert seen == [False, False, True]
+    assert not Watch([Eye("plain", busy("n2/gpu0", 0.2))]).has_listed
+
+
+def test_an_engine_is_unreachable_from_its_first_fault_until_it_brings_something() -> None:
+    def throws(_t_s: float) -> Observation:
+        raise StewardError("no answer", hint="look at it")
+
+    engine, plain = Engine("slurm"), Eye("plain", throws)
+    watch = Watch([engine, plain], timeout_s=LONG_S, gap_after_s=100.0)
+    found = []
+    for t_s, see in (
+        (10.0, throws),
+        (20.0, throws),
+        (30.0, lambda _: Observation()),  # between two polls
+        (40.0, lambda _: Observation(jobs=(job(),))),
+    ):
+        engine.see = see
+        watch.look(t_s)
+        found.append([(each.t_s, each.where, each.problem) for each in watch.unreachable])
+
+    assert found == [*[[(10.0, "collector slurm", "no answer")]] * 3, []]
+
+
+def test_an_engine_that_throws_nothing_for_long_is_there_though_it_brings_nothing() -> None:
+    engine = Engine("slurm")
+    engine.see = _missing_or_nothing
+    watch = Watch([engine], timeout_s=LONG_S, gap_after_s=100.0)
+    found = []
+    for t_s in (10.0, 20.0, 119.0, 120.0):
+        watch.look(t_s)
+        found.append(bool(watch.unreachable))
+
+    assert found == [True, True, True, False]
+
+
+def _missing_or_nothing(t_s: float) -> Observation:
+    if t_s <= 20.0:
+        raise StewardError("no answer")
+    return Observation()
+
+
+def test_an_engine_that_hangs_is_unreachable_since_it_did(gate: threading.Event) -> None:
+    def hangs(_t_s: float) -> Observation:
+        gate.wait(LONG_S)
+        return Observation(jobs=(job(),))
+
+    engine = Engine("slurm")
+    engine.see = hangs
+    watch = Watch([engine], timeout_s=0.01)
+    for t_s in (10.0, 20.0):
+        watch.look(t_s)
+    (found,) = watch.unreachable
+    gate.set()
+    until(lambda: watch.look(30.0)[0].jobs)
+
+    assert (found.t_s, "within" in found.problem) == (10.0, True)
+    assert watch.unreachable == ()
+
+
 def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
     named = replace(tenants("bio")[0], guaranteed_gpus=4)
     seen = [Observation(tenants=tenants("bio", "chem")), Observation(tenants=tenants("physics"))]
@@ -227,6 +337,21 @@ def test_tenants_that_are_seen_join_those_that_the_site_has_named() -> None:
         "chem": 0,
         "physics": 0,
     }
+
+
+def test_what_several_engines_allow_for_a_tenant_is_the_strictest_of_them() -> None:
+    a, bio = TenantCeiling(autonomy=Autonomy.APPROVE), TenantId("bio")
+    first = [Observation(ceilings={bio: a}), Observation(), Observation(ceilings={})]
+    other = {bio: TenantCeiling(autonomy=Autonomy.ADVISE), TenantId("chem"): a}
+    second = [Observation(), Observation(ceilings=other), Observation()]
+    watch = Watch(
+        [Eye("a", lambda t: first[int(t)]), Eye("b", lambda t: second[int(t)])], timeout_s=LONG_S
+    )
+
+    looks = [watch.look(float(t_s))[0].ceilings for t_s in range(3)]
+
+    assert looks == [{bio: a}, other, other]
+    assert watch.look(1.0)[0].ceilings == other
 
 
 def test_the_description_with_a_gpus_memory_is_preferred() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ import httpx
 from fastapi import FastAPI
 
 from steward.clock import ManualClock
+from steward.config.local_jobs import LocalJobRunner
 from steward.config.settings import Settings
 from steward.loop import Loop
 from steward.model.decision import Autonomy
@@ -108,12 +111,24 @@ def build_bed(
     truth: Callable[[], float] | None = None,
     alive: Callable[[], bool] = lambda: True,
     lab: LabRuns | None = None,
+    jobs: bool = False,
     **service: object,
 ) -> ServiceBed:
-    """Return a bed whose loop has run for `run_s`; `service` are its settings."""
+    """Return a bed whose loop has run for `run_s`; `service` are its settings.
+
+    With `jobs`, they can be submitted, with the owner's token as the account of this process.
+    """
     clock, world = ManualClock(START_S), TinyWorld()
     loop = tiny_loop(folder, world, clock, autonomy=autonomy)
-    settings = Settings.model_validate({"store": {"folder": str(folder)}, "service": service})
+    accounts = {OWNER: pwd.getpwuid(os.getuid()).pw_name}
+    settings = Settings.model_validate(
+        {
+            "store": {"folder": str(folder)},
+            "service": service,
+            "jobs": {"slots": 2, "token_accounts": accounts},
+        }
+    )
+    runner = LocalJobRunner.open(settings, clock=clock) if jobs else None
     tokens = Tokens(settings.store.tokens_file)
     live_state = LiveState(loop, settings, truth=truth, alive=alive)
     host = settings.service.host
@@ -121,7 +136,7 @@ def build_bed(
     turn_until(loop, clock, START_S + run_s)
     lab = lab or LabRuns()
     token = access.issue_token(OWNER, Role.ADMIN)
-    app, url = create_api(live_state, access, lab), f"http://{host}:8787"
+    app, url = create_api(live_state, access, lab, jobs=runner), f"http://{host}:8787"
     return ServiceBed(
         loop=loop,
         clock=clock,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,5 +49,32 @@ def running(
         )
     finally:
         program.kill()
+        program.wait()
+        program.stdout.close()
+
+
+@contextmanager
+def running_jobs(folder: Path, *, slots: int = 4) -> Iterator[Running]:
+    """Run `steward up` with its local engine; its owner's token submits as this account."""
+    me = pwd.getpwuid(os.getuid()).pw_name
+    config = folder / "steward.toml"
+    config.write_text(
+        f'[jobs]\nslots = {slots}\ngrace_s = 1\n[jobs.token_accounts]\n"{me}" = "{me}"\n'
+        "[service]\nrequests_per_minute = 100000\n"
+    )
+    options = ["--port", "0", "--no-browser", "--json"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "steward", "up", "--config", config, "--data", folder, *options],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    try:
+        said = json.loads(program.stdout.readline())
+        yield Running(
+            program=program, address=said["url"], login_url=said["login_url"], token=said["token"]
+        )
+    finally:
+        program.terminate()
         program.wait()
         program.stdout.close()

@@ -59,6 +59,36 @@ def test_a_silent_gpu_is_unknown_and_its_busy_share_is_null(make_bed: MakeBed) -
     assert "driver is gone" in cluster["status"]["faults"][-1]["problem"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "problem", "hint"),
+    [
+        (
+            "/api/v1/cluster?queue_limt=1&running_limit=2",
+            "unknown query parameter 'queue_limt'; this address takes queue_limit, running_limit",
+            "did you mean 'queue_limit'?",
+        ),
+        (
+            "/api/v1/decisions?since=1&stat=done",
+            "unknown query parameters 'since', 'stat'; this address takes ",
+            "did you mean 'state'?",
+        ),
+        ("/api/v1/savings?x=1", "'x'; this address takes none", "openapi.json"),
+        ("/api/v1/gpus/n1/gpu0/series?form=5", "'form'", "did you mean 'from'?"),
+    ],
+)
+def test_a_parameter_that_an_address_does_not_take_is_refused_with_the_nearest_one(
+    make_bed: MakeBed, asked: str, problem: str, hint: str
+) -> None:
+    bed = make_bed(run_s=100)
+
+    answer = bed.client.get(asked)
+
+    assert answer.status_code == 422
+    assert problem in answer.json()["error"]["problem"]
+    assert hint in answer.json()["error"]["hint"]
+    assert answer.json()["error"]["where"].startswith("query.")
+
+
 def test_findings_say_whether_they_hold_now(make_bed: MakeBed) -> None:
     bed = make_bed(run_s=LONG_ENOUGH_S)
     (now,) = bed.client.get("/api/v1/findings").json()["items"]

@@ -252,7 +252,7 @@ def test_a_decision_is_rejected(browser: Browser, asking: Running) -> None:
         row.get_by_role("button", name=re.compile("^Reject")).click()
         confirm(page, "Reject")
         told(page, "Rejected.")
-        page.get_by_role("button", name=re.compile("^Refused")).click()
+        page.get_by_role("button", name=re.compile("^Ended without effect")).click()
 
         expect(row).to_contain_text("rejected")
         assert only_decision(asking)["choices"][0]["user"] == account_name(os.getuid())

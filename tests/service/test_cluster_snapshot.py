@@ -48,6 +48,15 @@ def test_each_gpu_is_in_the_state_that_people_would_name() -> None:
     assert shown.states[GpuState.UNKNOWN] == 2
 
 
+def test_a_node_that_is_drained_is_marked() -> None:
+    made = moment(node("n1", 1), node("n2", 1))
+    made.fold(Observation(draining={NodeId("n2"): True}))
+
+    shown = cluster_snapshot(made.view(60.0))
+
+    assert [(each.id, each.draining) for each in shown.nodes] == [("n1", False), ("n2", True)]
+
+
 def test_a_lent_gpu_names_its_loan_and_whose_work_runs_on_it() -> None:
     jobs = [job("j1", on=["n1/gpu0"]), job("j2", tenant="b", on=["n1/gpu0"])]
 

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
-from patience import until
+from patience import LONG_S, until
 from service.browsing import drawn, opened
 from service.labs import TRACE
 from service.running import Running, running
@@ -20,6 +21,7 @@ from steward.store.tokens import Role, Tokens
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1500)]
 
 COMPILED_WITHIN_MS = 1_200_000
+COMPARISONS = "/api/v1/lab/comparisons"
 EMPTY = "empty.csv: the file is empty"
 
 
@@ -27,6 +29,18 @@ EMPTY = "empty.csv: the file is empty"
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("lab")) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def none_runs_yet(request: pytest.FixtureRequest) -> None:
+    """Cancel what an earlier test left running: one comparison at a time, others are refused."""
+    if "service" not in request.fixturenames:
+        return
+    asked: Running = request.getfixturevalue("service")
+    with httpx.Client(base_url=asked.address, headers=asked.headers, timeout=LONG_S) as client:
+        for each in client.get(COMPARISONS).raise_for_status().json()["items"]:
+            if each["state"] == "running":
+                client.delete(f"{COMPARISONS}/{each['id']}").raise_for_status()
 
 
 def choose(page: Page, *policies: str) -> None:
@@ -131,6 +145,30 @@ def test_what_is_wrong_is_said_on_the_page(
             "shopping.csv: is no known format", timeout=COMPILED_WITHIN_MS
         )
         expect(notice).to_contain_text("lacks")
+
+
+def test_a_file_that_was_mended_after_a_bad_upload_can_be_chosen_again(
+    browser: Browser, service: Running, tmp_path: Path
+) -> None:
+    file = tmp_path / "mended.csv"
+    file.write_text("what,how many\nmilk,2\n")
+    with opened(browser, service) as page:
+        page.goto(f"{service.address}/lab")
+        page.get_by_label("Trace file").set_input_files(file)
+        choose(page, "fifo")
+        run(page)
+        result = page.locator(".st-lab-result")
+        expect(result).to_contain_text("mended.csv: is no known format", timeout=COMPILED_WITHIN_MS)
+
+        file.write_text(TRACE)  # browsers refuse to send a file that is not as it was chosen
+        run(page)
+        expect(page.locator(".st-refused")).to_contain_text("mended.csv was changed")
+        expect(page.get_by_label("Trace file")).to_have_value("")
+
+        page.get_by_label("Trace file").set_input_files(file)
+        expect(page.locator(".st-refused")).to_be_hidden()
+        run(page)
+        expect(result).not_to_contain_text("no known format")
 
 
 def test_a_comparison_that_runs_is_cancelled_and_the_others_stay_within_reach(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,8 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from patience import LONG_S
 from service.bed import START_S
-from service.running import running
+from service.running import TESTS, running
 from steward.clock import ManualClock
 from steward.config.settings import Settings
 from steward.errors import StewardError
@@ -66,6 +70,47 @@ def test_a_signal_ends_it_cleanly_with_everything_on_disk(
         assert journal.damage() == ()
     kept = Telemetry(tmp_path / "telemetry").read(from_s=START_S, to_s=START_S + 1e6)
     assert kept.height > 0
+
+
+SCANNED = """
+import gc, sys, threading
+from pathlib import Path
+from steward.config.settings import Settings
+from steward.service import serve
+from tiny_world import tiny_loop, TinyWorld
+from steward.clock import ManualClock
+
+scan = gc.get_objects
+def scanned():
+    print("scanned beside", sorted(each.name for each in threading.enumerate()))
+    return scan()
+gc.get_objects = scanned
+folder = sys.argv[1]
+settings = Settings.model_validate({"store": {"folder": folder}, "service": {"port": 0}})
+loop = tiny_loop(Path(folder), TinyWorld(), ManualClock(0.0))
+serve(loop, settings, stop_after_s=0.5)
+print("turns", loop.status.turns > 0)
+"""
+
+
+def test_the_loop_begins_after_the_page_framework_has_looked_at_all_objects(
+    tmp_path: Path,
+) -> None:
+    # A tuple that a thread is building while somebody else holds it cannot be finished.
+    said = subprocess.run(
+        [sys.executable, "-c", SCANNED, tmp_path],
+        env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        timeout=LONG_S,
+        check=False,
+    )
+
+    assert (said.returncode, said.stderr) == (0, "")
+    lines = said.stdout.splitlines()
+    assert [line.startswith("scanned beside ['MainThread'") for line in lines] == [True, False]
+    assert "'loop'" not in lines[0]
+    assert lines[-1] == "turns True"
 
 
 def test_a_stream_goes_on_where_a_client_was_cut_off(tmp_path: Path) -> None:

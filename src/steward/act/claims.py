@@ -10,7 +10,7 @@ from steward.model.decision import Decision
 from steward.model.frame import steps_of
 from steward.model.identity import DecisionId
 
-__all__ = ["ClaimIndex", "nodes_of"]
+__all__ = ["ClaimIndex", "claims_node", "nodes_of"]
 
 
 class ClaimIndex:
@@ -55,3 +55,8 @@ class ClaimIndex:
 def nodes_of(action: Action) -> frozenset[str]:
     """Return the claims on the nodes of an action's GPUs."""
     return frozenset(f"node:{steps_of(gpu)[0]}" for gpu in action.gpus)
+
+
+def claims_node(action: Action) -> bool:
+    """Return whether an action is about a whole node."""
+    return any(claim.startswith("node:") for claim in action.claims)

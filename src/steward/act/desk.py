@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from steward.act.claims import ClaimIndex, nodes_of
+from steward.act.claims import ClaimIndex, claims_node, nodes_of
 from steward.act.closed_decisions import ClosedDecisions, End
 from steward.act.guard import Guard
 from steward.errors import PermanentError, StewardError, TemporaryError
@@ -30,12 +30,13 @@ from steward.model.decision import (
 )
 from steward.model.identity import DecisionId
 from steward.model.outcome import Story
-from steward.ports import Actuator, View
+from steward.ports import Actuator, PlacesJobs, View
 
 __all__ = ["CarriedOut", "Desk"]
 
 TRIES = 3
 SEEN_WITHIN_S = 60.0  # what an engine has done is in the view at the latest after this time
+FIRST_SEEN_WITHIN_S = 300.0  # after a restart, engines may need so long to list what they have
 SPARED_S = 600.0  # nothing is planned for so long around a job that may not be stopped now
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")  # in a reason: seconds and GPUs that are left
 LONGEST_S = 86_400.0  # what was begun and is not over by then has failed
@@ -56,6 +57,7 @@ class _Open:
     verdict: Verdict | None = None
     approved: bool = False
     uncertain: bool = False  # an earlier run may have carried it out
+    resumed: bool = False  # an earlier run opened it
     begun_s: float | None = None  # when the engine began with it
     counted: bool = False  # in the guard's budget
     tries: int = 0
@@ -73,6 +75,9 @@ class Desk:
     from others: a start that also takes free GPUs is refused while a stop that it needs may not go,
     a waiting job goes to the first decision that may start it without asking, and a node is
     drained although somebody is asked about one of its GPUs.
+
+    What is about a whole node goes before what is about its GPUs: while it has to wait for an open
+    decision there, no other one is opened there.
     """
 
     def __init__(self, guard: Guard, actuator: Actuator[Action]) -> None:
@@ -83,6 +88,9 @@ class Desk:
         self._closed = ClosedDecisions()
         self._news: list[Decision | Verdict] = []  # what the journal has to have first
         self._undos: list[Choice] = []  # that have to wait for what is being carried out
+        self._first_s: float | None = None  # when the first view of this run came
+        self._listed = False  # whether views hold all that the engine has
+        self._awaited: frozenset[str] = frozenset()  # claims of what waits for a whole node
         self._spared: dict[str, float] = {}  # claims on jobs that may not be stopped: until when
 
     def resume(self, stories: Iterable[Story]) -> None:
@@ -103,7 +111,8 @@ class Desk:
                 proposed_s=story.decision.t_s,
                 verdict=verdict,
                 approved=approved or story.decision.policy == "person",
-                uncertain=verdict is not None and verdict.ruling is Ruling.GO,
+                uncertain=any(each.ruling is Ruling.GO for each in story.verdicts),
+                resumed=True,
                 begun_s=begun[0] if begun else None,
                 counted=bool(story.receipts),
             )
@@ -127,11 +136,16 @@ class Desk:
         return found.proposed_s if found is not None else None
 
     def reserved(self, view: View) -> frozenset[str]:
-        """Return the claims of open decisions, and of those who are left alone for a while."""
+        """Return the claims of open decisions, and of those who are left alone for a while.
+
+        Of a job that was disturbed often enough, only what it runs on: it may be started again.
+        """
         self._spared = {job: s for job, s in self._spared.items() if s > view.t_s}
         claims = [each.decision.action.claims - self._yields(each) for each in self._open.values()]
         claims += [view.claims_of(each) for each in self.guard.resting(view.t_s)]
-        return frozenset(self._spared).union(*claims)
+        spared = self.guard.spared(view.t_s)
+        claims += [view.claims_of(each) - {job_claim(each)} for each in spared]
+        return self._awaited.union(self._spared, *claims)
 
     def _yields(self, each: _Open) -> frozenset[str]:
         """Return the claims that a decision gives up to others while a person is asked about it.
@@ -153,12 +167,20 @@ class Desk:
         return any(self._asks(self._open[id_]) for id_ in each.decision.after if id_ in self._open)
 
     def receive(
-        self, decisions: Sequence[Decision], choices: Sequence[Choice], view: View
+        self,
+        decisions: Sequence[Decision],
+        choices: Sequence[Choice],
+        view: View,
+        *,
+        listed: bool = False,
     ) -> list[Decision | Verdict]:
         """Take in new decisions and people's choices, judge all open ones; return what is new.
 
+        `listed` says that all that the engine has is in the view, however early in this run.
         What was new in a call that failed is returned by the next.
         """
+        self._first_s = view.t_s if self._first_s is None else self._first_s
+        self._listed = self._listed or listed
         self._closed.follow(view.lasting)
         waiting, self._undos = self._undos, []
         for choice in (*waiting, *choices):
@@ -196,8 +218,9 @@ class Desk:
         again: dict[DecisionId, DecisionId] = {}
         index = ClaimIndex((each.decision, self._yields(each)) for each in self._open.values())
         accepted: set[DecisionId] = set()
+        awaited: set[str] = set()
         wanted: defaultdict[DecisionId, list[DecisionId]] = defaultdict(list)
-        for proposed in decisions:
+        for proposed in sorted(decisions, key=_is_no_node_first):
             decision = self._numbered(proposed, again, view.t_s)
             for id_ in decision.after:
                 wanted[id_].append(decision.id)
@@ -210,6 +233,16 @@ class Desk:
                 index.add(decision)
                 self._begin(_Open(decision=decision, proposed_s=view.t_s))
                 accepted.add(decision.id)
+            elif not known and self._waits_for_node(decision, view.t_s):
+                index.add(decision)
+                awaited |= decision.action.claims
+        self._awaited = frozenset(awaited)
+        self._note_dependants(wanted, accepted)
+
+    def _note_dependants(
+        self, wanted: Mapping[DecisionId, list[DecisionId]], accepted: set[DecisionId]
+    ) -> None:
+        """Note what each decision makes room for; close those of which nothing was accepted."""
         for id_, dependants in wanted.items():
             if id_ in accepted and not any(each in self._open for each in dependants):
                 self._news.remove(self._open.pop(id_).decision)
@@ -250,6 +283,10 @@ class Desk:
         if refused:
             self.refused[refused] += 1
         return not refused
+
+    def _waits_for_node(self, decision: Decision, t_s: float) -> bool:
+        """Return whether a refused decision is about a node, and might go but for a conflict."""
+        return claims_node(decision.action) and self.guard.permits(decision, t_s) is Ruling.GO
 
     def _in_the_way(self, decision: Decision, index: ClaimIndex, t_s: float) -> str:
         if not all(id_ in self._open or self._closed.is_done(id_) for id_ in decision.after):
@@ -363,6 +400,7 @@ class Desk:
 
     def _rule(self, each: _Open, view: View) -> None:
         if self._may_be_done(each, view):
+            self._ask_again(each, view.t_s)
             return
         before = each.verdict
         verdict = self._judge(each, view)
@@ -388,7 +426,11 @@ class Desk:
         verdict = self.guard.judge(
             each.decision, view, approved=each.approved, since_s=each.proposed_s
         )
-        if verdict.ruling is Ruling.EXPIRE and self._is_just_released(each, view.t_s):
+        if verdict.ruling is Ruling.EXPIRE and (left := self._left_to_engine(each, view)):
+            return replace(verdict, ruling=Ruling.GO, why=f"{verdict.why}: {left}")
+        if verdict.ruling is Ruling.EXPIRE and self._may_not_be_seen_yet(each, view):
+            if each.verdict is not None and each.verdict.ruling is Ruling.ASK and not each.approved:
+                return each.verdict
             return replace(verdict, ruling=Ruling.HOLD, why=f"{verdict.why}, as seen so far")
         if verdict.ruling is Ruling.GO and self._is_in_vain(each, view.t_s):
             return replace(verdict, ruling=Ruling.HOLD, why="another stop for the same start waits")
@@ -437,13 +479,59 @@ class Desk:
         """Return whether a decision may be carried out, or might if it were judged alone now."""
         return _may_go(each) or self.guard.permits(each.decision, t_s) is Ruling.GO
 
-    @staticmethod
-    def _is_just_released(each: _Open, t_s: float) -> bool:
-        """Return whether the view may not show yet what this waited for."""
-        return each.released_s is not None and t_s - each.released_s <= SEEN_WITHIN_S
+    def _left_to_engine(self, each: _Open, view: View) -> str:
+        """Return why the engine decides although the view is against it; empty: it does not."""
+        if self._may_have_happened(each, view):
+            return "the engine is asked"
+        return "the engine finds others" if self._is_placed_by_engine(each, view) else ""
 
-    @staticmethod
-    def _may_be_done(each: _Open, view: View) -> bool:
+    def _may_have_happened(self, each: _Open, view: View) -> bool:
+        """Return whether what waited to be released looks done: engines start jobs themselves."""
+        if each.released_s is None or not self._could_go(each, view.t_s):
+            return False
+        return view.may_be_done(each.decision.action) or self._is_gone(each.decision, view)
+
+    def _is_placed_by_engine(self, each: _Open, view: View) -> bool:
+        """Return whether room was made for a start, and others may be on the GPUs that it names."""
+        action = each.decision.action
+        if each.released_s is None or not isinstance(self.actuator, PlacesJobs):
+            return False
+        if view.is_lost(action):  # the room that was made; what is left may be nobody's
+            return False
+        unmet = bool(view.unmet(action)) and self._could_go(each, view.t_s)
+        seen = action.acts_on is not None and bool(view.claims_of(action.acts_on))
+        closed = (self._closed.get(id_) for id_ in each.decision.after)
+        stopped = [x.decision.action.acts_on for x in closed if x is not None]
+        current = not any(view.claims_of(x) - {f"job:{x}"} for x in stopped if x is not None)
+        return unmet and seen and current and self.actuator.places(action)
+
+    def _is_gone(self, decision: Decision, view: View) -> bool:
+        """Return whether a job has left a view that has those who made room for it."""
+        job = decision.action.acts_on
+        closed = (self._closed.get(id_) for id_ in decision.after)
+        others = {each.decision.action.acts_on for each in closed if each is not None} - {None}
+        if job is None or job in others or view.claims_of(job):
+            return False
+        return any(view.claims_of(other) for other in others if other is not None)
+
+    def _may_not_be_seen_yet(self, each: _Open, view: View) -> bool:
+        """Return whether the view may lack what this waited for, or, after a restart, anything."""
+        t_s = view.t_s
+        if each.released_s is not None and t_s - each.released_s <= SEEN_WITHIN_S:
+            return not view.is_lost(each.decision.action)
+        began_s = t_s if self._first_s is None else self._first_s
+        just_resumed = each.resumed and not self._listed and t_s - began_s <= FIRST_SEEN_WITHIN_S
+        return just_resumed and bool(view.unmet(each.decision.action))
+
+    def _ask_again(self, each: _Open, t_s: float) -> None:
+        """Let what may be done go, where the first views after a restart had held it."""
+        if each.verdict is not None and each.verdict.ruling is Ruling.GO:
+            return
+        why = "it may have been done before a restart: the engine is asked"
+        each.verdict = Verdict(decision=each.decision.id, t_s=t_s, ruling=Ruling.GO, why=why)
+        self._news.append(each.verdict)
+
+    def _may_be_done(self, each: _Open, view: View) -> bool:
         """Return whether the engine is at it, or may have done it without our knowing.
 
         Then the engine is asked again, and nothing is judged again.
@@ -452,7 +540,10 @@ class Desk:
             return True
         if each.decision.returns or not (each.uncertain or each.tries):
             return False
-        return view.may_be_done(each.decision.action)
+        if view.may_be_done(each.decision.action):
+            return True
+        job = each.decision.action.acts_on  # it may have been started, and have ended since
+        return self._listed and each.uncertain and job is not None and not view.claims_of(job)
 
     # -- acting --------------------------------------------------------------------------------
 
@@ -518,6 +609,11 @@ _WORDS = {
     End.VOID: "expired",
     End.REJECTED: "was rejected",
 }
+
+
+def _is_no_node_first(decision: Decision) -> bool:
+    """Sort what is about a whole node first, unless it waits for another decision."""
+    return bool(decision.after) or not claims_node(decision.action)
 
 
 def _may_go(each: _Open) -> bool:

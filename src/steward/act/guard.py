@@ -14,11 +14,13 @@ from steward.model.decision import Autonomy, Decision, Ruling, StandingApproval,
 from steward.model.frame import job_entity, steps_of
 from steward.model.identity import DecisionId, JobId, TenantId
 from steward.model.outcome import Outcome
+from steward.model.site import TenantCeiling
 from steward.ports import Meter, View
 
 __all__ = ["Guard", "Limits", "entities_of"]
 
 HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
 REMEMBERED = 10_000
 
 
@@ -34,8 +36,10 @@ class Limits:
 
     autonomy: Autonomy = Autonomy.ADVISE
     tenant_autonomy: Mapping[TenantId, Autonomy] = field(default_factory=dict)
+    start_autonomy: Autonomy | None = None  # for starting what users submitted; None: the site's
     disturbed_gpus_per_hour: int = 64
     disturbed_gpus_per_tenant_per_hour: int = 32
+    disturbed_per_job_per_day: int = 48  # times that one job is lent, stopped, moved or resized
     started_gpus_per_hour: int | None = None  # None: no limit
     answer_within_s: float = 4 * HOUR_S  # how long people have to answer a request for approval
     cool_down_s: float = 600.0  # after a loan ended, its owner is left alone this long
@@ -57,10 +61,13 @@ class Guard:
         self._meter = meter  # None: preconditions of rules cannot be evaluated
         self._done: deque[tuple[float, Budget, TenantId, int]] = deque()
         self._spent: Counter[tuple[Budget, TenantId]] = Counter()  # GPUs in `_done`
+        self._disturbed: dict[JobId, deque[float]] = {}  # when
         self._lasting: Mapping[DecisionId, JobId] = {}
         self._rests_until_s: dict[JobId, float] = {}
         self._recent: dict[str, deque[tuple[float, float]]] = {}  # by yardstick: gained, promised
         self._open: dict[str, tuple[float, str]] = {}  # by yardstick: until when, and why
+        self._ceilings: Mapping[TenantId, TenantCeiling] = {}  # as engines say
+        self._tenant_of: dict[JobId, TenantId] = {}  # of those in `_disturbed`
         self._approvals: dict[str, StandingApproval] = {}
         self._used: Counter[str] = Counter()  # GPUs of each standing approval
 
@@ -117,8 +124,9 @@ class Guard:
         level, whose = self._autonomy_of(decision)
         if level.rank <= Autonomy.ADVISE.rank:
             return Ruling.ADVISE, f"autonomy for {whose} is '{level.value}'"
-        if not decision.trusted:
-            return Ruling.ADVISE, "the rule behind it was wrong too often to act on"
+        refused = self._refused_by_tenant(decision)
+        if refused or not decision.trusted:
+            return Ruling.ADVISE, refused or "the rule behind it was wrong too often to act on"
         held = self._held(decision, t_s)
         if held:
             return Ruling.HOLD, held
@@ -130,10 +138,31 @@ class Guard:
 
     def _autonomy_of(self, decision: Decision) -> tuple[Autonomy, str]:
         """Return what may be done without a person, and whose autonomy says so."""
+        if self._is_submitted(decision) and self.limits.start_autonomy is not None:
+            return self.limits.start_autonomy, "starting what users submitted"
         asked_for = isinstance(decision.action, StartsJob)  # by whoever submitted the job
         if asked_for or not decision.tenant:
             return self.limits.autonomy, "the site"
-        return self.limits.autonomy_for(decision.tenant), decision.tenant
+        level, ceiling = self.limits.autonomy_for(decision.tenant), self._ceiling(decision.tenant)
+        if ceiling.autonomy.rank < level.rank:
+            return ceiling.autonomy, f"{decision.tenant} by its {ceiling.source}"
+        return level, decision.tenant
+
+    def _ceiling(self, tenant: TenantId) -> TenantCeiling:
+        return self._ceilings.get(tenant, _NO_CEILING)
+
+    def _refused_by_tenant(self, decision: Decision) -> str:
+        """Return that a tenant leaves this kind of action on its running jobs to people."""
+        action, ceiling = decision.action, self._ceiling(decision.tenant)
+        changes = action.type != "tell" and not isinstance(action, StartsJob)
+        if ceiling.actions is None or not changes or action.type in ceiling.actions:
+            return ""
+        return f"{decision.tenant} does not allow '{action.type}' by its {ceiling.source}"
+
+    def _is_submitted(self, decision: Decision) -> bool:
+        """Return whether a user asked for this start: short jobs are no reason to start none."""
+        starts = isinstance(decision.action, StartsJob)
+        return starts and self.limits.start_autonomy is not None
 
     def _rule_by_approval(self, decision: Decision, whose: str, t_s: float) -> tuple[Ruling, str]:
         approval = self._approval_for(decision, t_s)
@@ -143,7 +172,8 @@ class Guard:
 
     def _held(self, decision: Decision, t_s: float) -> str:
         until_s, why = self._open.get(decision.yardstick, (t_s, ""))
-        if t_s < until_s and decision.action.budget is not Budget.NONE:
+        counts = decision.action.budget is not Budget.NONE and not self._is_submitted(decision)
+        if t_s < until_s and counts:
             return _opened(until_s, why, t_s)
         job = decision.action.affects
         rest_s = self._rests_until_s.get(job, t_s) - t_s if job is not None else 0.0
@@ -167,13 +197,30 @@ class Guard:
         if of_tenant + asked > limits.disturbed_gpus_per_tenant_per_hour:
             whose = f"of {decision.tenant} to disturb"
             return _used_up(of_tenant, limits.disturbed_gpus_per_tenant_per_hour, whose)
-        return ""
+        return self._disturbed_enough(decision.action.affects, decision.tenant, t_s)
+
+    def _disturbed_enough(self, job: JobId | None, tenant: TenantId, t_s: float) -> str:
+        """Return that a job had its part: else the one that is cheapest to stop never gets on."""
+        own = self._ceiling(tenant).disturbed_per_job_per_day
+        site = self.limits.disturbed_per_job_per_day
+        limit = site if own is None else min(site, own)
+        times = self._disturbed.get(job, ()) if job is not None else ()
+        count = sum(each > t_s - DAY_S for each in times)
+        if job is None or count < limit:
+            return ""
+        return f"budget: {job} was disturbed {count} times in a day, and {limit} are allowed"
 
     def _expire(self, t_s: float) -> None:
         """Forget what was done more than an hour ago."""
         while self._done and self._done[0][0] <= t_s - HOUR_S:
             _, budget, tenant, gpus = self._done.popleft()
             self._spent[budget, tenant] -= gpus
+
+    def is_silenced(self, decision: Decision) -> bool:
+        """Return whether a decision is not even worth writing down: the site only observes."""
+        if decision.returns:
+            return False
+        return self._autonomy_of(decision)[0] is Autonomy.OBSERVE
 
     def permits(self, decision: Decision, t_s: float) -> Ruling:
         """Return what autonomy, budgets and the breaker allow, whatever the view is like."""
@@ -191,6 +238,10 @@ class Guard:
         finally:
             self._spent, self._used = spent, used
         return True
+
+    def bind(self, ceilings: Mapping[TenantId, TenantCeiling]) -> None:
+        """Hold from now on to what tenants allow on their own engines."""
+        self._ceilings = dict(ceilings)
 
     # -- standing approvals --------------------------------------------------------------------
 
@@ -227,7 +278,23 @@ class Guard:
         budget, gpus = decision.action.budget, len(decision.action.gpus)
         if budget is not Budget.NONE:
             self._done.append((t_s, budget, decision.tenant, gpus))
+            self._note_disturbed(decision, t_s)
             self._charge(decision, t_s, approved=approved)
+
+    def _note_disturbed(self, decision: Decision, t_s: float) -> None:
+        action = decision.action
+        if action.budget is not Budget.DISTURB or action.affects is None:
+            return
+        times = self._disturbed.setdefault(
+            action.affects, deque(maxlen=max(self.limits.disturbed_per_job_per_day, 1))
+        )
+        times.append(t_s)
+        self._tenant_of[action.affects] = decision.tenant
+        if len(self._disturbed) > REMEMBERED:
+            self._disturbed = {
+                job: times for job, times in self._disturbed.items() if times[-1] > t_s - DAY_S
+            }
+            self._tenant_of = {job: self._tenant_of[job] for job in self._disturbed}
 
     def _charge(self, decision: Decision, t_s: float, *, approved: bool = False) -> None:
         gpus = len(decision.action.gpus)
@@ -258,6 +325,12 @@ class Guard:
     def resting(self, t_s: float) -> list[JobId]:
         """Return the jobs that are left alone now."""
         return [job for job, until_s in self._rests_until_s.items() if until_s > t_s]
+
+    def spared(self, t_s: float) -> list[JobId]:
+        """Return the jobs that were disturbed so often that they run on undisturbed now."""
+        return [
+            job for job in self._disturbed if self._disturbed_enough(job, self._tenant_of[job], t_s)
+        ]
 
     def learn(self, outcomes: Iterable[Outcome]) -> None:
         """Open the breaker of a yardstick when its decisions keep bringing less than promised.
@@ -298,6 +371,7 @@ class Guard:
         return "; ".join(opened) or "closed"
 
 
+_NO_CEILING = TenantCeiling()
 _UNANSWERED = {
     Ruling.ASK: "not answered",
     Ruling.ADVISE: "not taken up",

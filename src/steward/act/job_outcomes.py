@@ -28,6 +28,7 @@ class _Case(Generic[A]):
     seen_s: float
     step_s: float = 0.0  # the longest time between two looks
     total: float = 0.0
+    job: JobId | None = None  # what it was done to, if not the job of the action
 
 
 class _Cases(ABC, Generic[A]):
@@ -56,7 +57,8 @@ class _Cases(ABC, Generic[A]):
         """Go on with a decision of an earlier run."""
         done = [each for each in story.receipts if each.result != "failed"]
         if done and done[-1] is story.receipts[-1] and not story.outcomes:
-            self.begin(story.decision, done[0], None)
+            for receipt in (done[0], done[-1]):
+                self.begin(story.decision, receipt, None)
 
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
@@ -119,19 +121,25 @@ class RunOutcomes(_Cases[Start | Resume]):
         super().begin(decision, receipt, view)
         if isinstance(decision.action, Preempt):
             self._stopped.add(decision.action.job)
+        case = self._cases.get(decision.id)
+        if case is not None and receipt.job is not None:
+            case.job = receipt.job
 
     def follow(self, view: ClusterView) -> list[tuple[Decision, Outcome]]:
         """Take in one moment; return the outcomes that are due in it."""
         found = super().follow(view)
-        self._stopped &= {case.action.job for case in self._cases.values()}
+        self._stopped &= {case.job or case.action.job for case in self._cases.values()}
         return found
 
     def _look(
         self, case: _Case[Start | Resume], view: ClusterView, gone: dict[JobId, Job]
     ) -> Outcome | None:
-        action = case.action
-        job = gone.get(action.job) or view.details.get(action.job)
-        until_s = min(view.t_s, case.from_s + case.decision.check_after_s)
+        action, id_ = case.action, case.job or case.action.job
+        job = gone.get(id_) or view.details.get(id_)
+        check_s = case.from_s + case.decision.check_after_s
+        until_s = min(view.t_s, check_s)
+        if job is None and case.job is not None and view.t_s < check_s:
+            return None  # a task that has just become a job of its own is not listed yet
         if job is None:
             unknown = self._end(case, view, "it is unknown what became of the job")
             return replace(unknown, expected=0.0)  # nobody can say whether it kept its promise
@@ -143,11 +151,11 @@ class RunOutcomes(_Cases[Start | Resume]):
             case.total += elapsed_s * len(action.gpus)
         if job.state.ended:
             return self._end(case, view, f"the job {job.state.value}", completed=True)
-        if view.t_s >= case.from_s + case.decision.check_after_s:
+        if view.t_s >= check_s:
             return self._end(case, view, "checked")
         if runs or not case.total:
             return None
-        ours = action.job in self._stopped
+        ours = id_ in self._stopped
         why = "another decision stopped the job" if ours else "the job was stopped again"
         return self._end(case, view, why, completed=ours)
 

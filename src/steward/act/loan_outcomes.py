@@ -345,10 +345,12 @@ class _Rooms:
         self._holder: NDArray[np.object_] = np.empty(0, object)  # the last job on each GPU
         self._begun: list[tuple[tuple[GpuId, ...], JobId]] = []  # since the view at hand
         self._begun_before: list[tuple[tuple[GpuId, ...], JobId]] = []
+        self._room_s: dict[tuple[tuple[str, ...], int], float] = {}  # of the view at hand
 
     def follow(self, view: ClusterView) -> None:
         """Note since when each GPU is free: since its last job left it, where that is known."""
         gpus = view.gpus
+        self._room_s.clear()
         if self._ids is not gpus.ids:
             self._ids, self._since_s = gpus.ids, np.full(len(gpus), np.inf)
             self._holder = np.full(len(gpus), None, object)
@@ -380,7 +382,13 @@ class _Rooms:
         job = view.details.get(borrower)
         if job is None:
             return np.inf
-        gpus, wanted, need = view.gpus, job.shape.gpu_models, job.shape.gpus
+        shape = job.shape.gpu_models, job.shape.gpus
+        if shape not in self._room_s:  # many borrowers ask for the same
+            self._room_s[shape] = self._room_for(view, *shape)
+        return self._room_s[shape]
+
+    def _room_for(self, view: ClusterView, wanted: tuple[str, ...], need: int) -> float:
+        gpus = view.gpus
         suits = np.array([not wanted or model in wanted for model in view.models], dtype=bool)
         free = np.flatnonzero(np.isfinite(self._since_s) & suits[gpus.model])
         free = free[np.lexsort((self._since_s[free], gpus.node[free]))]

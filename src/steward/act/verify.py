@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steward.act.effects import Effects
+from steward.act.energy_outcomes import EnergyOutcomes
 from steward.act.job_outcomes import ReturnOutcomes, RunOutcomes, StopOutcomes
 from steward.act.loan_outcomes import LoanOutcomes
 from steward.act.node_outcomes import ServiceOutcomes
@@ -37,6 +38,7 @@ class ClusterVerifier:
             StopOutcomes(),
             ReturnOutcomes(),
             ServiceOutcomes(),
+            EnergyOutcomes(),
             Effects(meter),
         )
 

@@ -19,14 +19,18 @@ from steward.cli import (
     doctor,
     estimate,
     findings,
+    jobs,
+    kubernetes,
     lab,
     observe,
     report,
     rules,
+    slurm,
+    status,
     token,
     up,
 )
-from steward.cli.options import Json
+from steward.cli.options import Json, add_site
 from steward.cli.output import print_error, print_json
 from steward.errors import StewardError
 
@@ -46,7 +50,15 @@ _HINTS = {
 
 
 class FullHelpGroup(TyperGroup):
-    """Lists commands with their whole first sentence, wrapped; click cuts it to one line."""
+    """Lists commands with their whole first sentence, wrapped; click cuts it to one line.
+
+    Those that read settings take `--site`.
+    """
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - typer's own options
+        super().__init__(**given)
+        for command in self.commands.values():
+            add_site(command)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - click's own types
         """Write the commands of this group."""
@@ -133,14 +145,18 @@ def _root(
 
 
 app.command(name="up")(up.up)
+app.command(name="status")(status.status)
 app.command(name="doctor")(doctor.doctor)
 app.add_typer(decisions.app, name="decisions", cls=FullHelpGroup)
+app.add_typer(jobs.app, name="jobs", cls=FullHelpGroup)
 app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
 app.command(name="report")(report.report)
 app.command(name="estimate")(estimate.estimate)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
+app.add_typer(slurm.app, name="slurm", cls=FullHelpGroup)
+app.add_typer(kubernetes.app, name="kubernetes", cls=FullHelpGroup)
 app.add_typer(config.app, name="config", cls=FullHelpGroup)
 app.add_typer(token.app, name="token", cls=FullHelpGroup)
 

@@ -27,10 +27,10 @@ def check(file: File = None, *, config: Config = None, as_json: Json = False) ->
     Prints all mistakes at once, each with its line. Exits 2 when there are any.
     """
     from steward.config import SettingsError
-    from steward.config.plugs import wrong_plugs
+    from steward.config.plugs import plug_mistakes
 
     draft = read_draft(file or config, None)
-    mistakes = (*draft.mistakes, *map(draft.mistake, wrong_plugs(draft.settings)))
+    mistakes = (*draft.mistakes, *plug_mistakes(draft))
     source = str(draft.file) if draft.file else None
     if as_json:
         variables = sorted(draft.variables.values())

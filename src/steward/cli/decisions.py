@@ -45,7 +45,7 @@ STATES = (
     "undone",
     "expired",
 )
-PAST = {"approve": "approved", "reject": "rejected", "undo": "undid"}
+PAST = {"approve": "approved", "reject": "rejected", "undo": "asked to undo"}
 State = Annotated[
     str | None,
     typer.Option(

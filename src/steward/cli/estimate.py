@@ -59,7 +59,9 @@ def estimate(  # noqa: PLR0913 - options of a command
     empty = f"no job of {gpus} GPUs has ended where steward saw it" if learns else _NONE
     print_table(columns, [_row(each) for each in found], empty=empty)
     if found:
-        print_note("four of five such jobs are between low and high")
+        print_note(
+            "four of five such jobs are between low and high, where enough of them have ended"
+        )
 
 
 def _row(each: Forecast) -> tuple[str, ...]:

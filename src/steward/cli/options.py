@@ -7,9 +7,11 @@ import pwd
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +30,8 @@ __all__ = [
     "Json",
     "Limit",
     "Store",
+    "add_site",
+    "chosen_site",
     "login_name",
     "now_s",
     "open_store",
@@ -39,7 +43,12 @@ __all__ = [
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="The store folder, instead of store.folder."),
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The store folder, instead of store.folder.",
+        readable=False,  # members of `access.group` may only pass it, to its socket
+    ),
 ]
 Config = Annotated[
     Path | None,
@@ -51,6 +60,49 @@ Config = Annotated[
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Show at most so many.")]
+
+
+_site: ContextVar[str] = ContextVar("site", default="")
+
+
+def _choose_site(name: str | None) -> None:
+    _site.set(name or "")
+
+
+# Every command that reads settings gets it by `add_site`: none can forget to hand it on.
+Site = Annotated[
+    str | None,
+    typer.Option(
+        "--site",
+        metavar="NAME",
+        help="One of the sites of the configuration, instead of the main one.",
+        envvar="STEWARD_SITE",
+        callback=_choose_site,
+        expose_value=False,
+    ),
+]
+
+
+def chosen_site() -> str:
+    """Return the site that this command is about; "" is the main one."""
+    return _site.get()
+
+
+def add_site(command: Any) -> None:  # noqa: ANN401 - typer's own commands
+    """Add `--site` to a command that reads settings."""
+    names = {each.name for each in command.params}
+    if "config" in names and "site" not in names:
+        command.params.append(_site_option())
+
+
+@cache
+def _site_option() -> Any:  # noqa: ANN401 - typer's own option
+    sample = typer.Typer()
+    sample.command()(_takes_site)
+    return next(each for each in typer.main.get_command(sample).params if each.name == "site")
+
+
+def _takes_site(*, site: Site = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +120,15 @@ class Store:
 
 
 def read_draft(config: Path | None, data: Path | None) -> Draft:
-    """Read the settings and what is wrong with them; `data` wins over the store folder."""
+    """Read the settings and what is wrong with them; `data` wins over the store folder.
+
+    With `--site`, they are those of that site; its folder is below the main one's.
+    """
     from steward.config import draft_settings, find_file
 
-    return with_folder(draft_settings(find_file(config, os.environ), os.environ), data)
+    draft = with_folder(draft_settings(find_file(config, os.environ), os.environ), data)
+    site = chosen_site()
+    return draft.of_site(site) if site else draft
 
 
 def with_folder(draft: Draft, data: Path | None) -> Draft:

@@ -64,7 +64,8 @@ def plain(value: object) -> object:
 
 def print_json(value: object) -> None:
     """Print one JSON value."""
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def print_table(columns: Row, rows: Iterable[Row], *, empty: str) -> None:

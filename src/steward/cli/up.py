@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -18,10 +18,17 @@ import typer
 
 from steward.cli.options import Config, Data, Json, now_s, read_draft
 from steward.cli.output import is_terminal, print_lines, print_note, print_warnings, waiting
+from steward.cli.site_processes import (
+    end_with_stdin,
+    site_processes,
+    site_sockets,
+    sites_lines,
+)
 from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
     from steward.config import Draft, Settings
+    from steward.config.local_jobs import LocalJobRunner
     from steward.loop import Loop
     from steward.model.decision import Autonomy
     from steward.model.view import ClusterView
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["up"]
 
 DEMO_SPEED = 60.0
+TURNS_BEHIND = 3.0  # the simulated time that one turn may take: what is rarely seen is not measured
 FIRST_TURNS = 3
 SCHEDULER_BUDGET = 1000  # GPUs that a scheduling policy may free in an hour
 HOUR_S = 3600.0
@@ -78,6 +86,13 @@ PolicyName = Annotated[
     ),
 ]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the dashboard.")]
+UntilEof = Annotated[
+    bool,
+    typer.Option(
+        "--until-eof",
+        help="Stop when standard input ends: whatever started this one is gone.",
+    ),
+]
 For = Annotated[
     float | None,
     typer.Option("--for", metavar="SECONDS", min=0, help="Stop after so many seconds."),
@@ -93,6 +108,8 @@ class _Plan:
     demo: bool
     seed: int
     policy: str | None = None
+    sites: Mapping[str, Path] = field(default_factory=dict)  # the socket of each
+    config: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -111,13 +128,15 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
     policy: PolicyName = None,
     stop_after_s: For = None,
     no_browser: NoBrowser = False,
+    until_eof: UntilEof = False,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Run the loop and its dashboard until stopped.
 
-    Without --demo it watches this machine with the collectors that the configuration names.
+    Without --demo it watches this machine with the collectors that the configuration names, and
+    runs one more process for each of its sites.
     """
     service = {"host": host, "port": port, "plain_http": plain_http}
     draft = read_draft(config, data)
@@ -127,7 +146,11 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
         demo=demo,
         seed=_seed(seed, demo=demo),
         policy=policy,
+        sites={} if demo else site_sockets(draft),
+        config=draft.file,
     )
+    if until_eof:
+        end_with_stdin()
     _check_address(plan.settings)
     with _alone(plan.folder):
         _keep_apart(plan)
@@ -140,23 +163,52 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
     with waiting("starting"):
         from steward.service import serve
 
-        world, loop = _assembled(plan)
-    print_warnings((*loop.journal.damage(), *loop.recording.damage()))
+        world, loop, jobs = _assembled(plan)
+    print_warnings(
+        (*loop.journal.damage(), *loop.recording.damage(), *_unusable_tokens(plan.settings))
+    )
+    if jobs is not None and not _schedules_at_once():
+        print_note("the first job on a machine waits a minute or two: what schedules is compiled")
     try:
         before = _saved_before(loop, plan.settings)
-        serve(
-            loop,
-            plan.settings,
-            truth=None if world is None else (lambda: before + world.truth().gained_gpu_s / HOUR_S),
-            speed=plan.speed,
-            open_browser=open_browser and _has_screen(),
-            stop_after_s=stop_after_s,
-            announce=_announcing(plan, as_json=as_json),
-        )
+        with site_processes(plan.sites, config=plan.config, folder=plan.folder) as sites:
+            serve(
+                loop,
+                plan.settings,
+                truth=None
+                if world is None
+                else (lambda: before + world.truth().gained_gpu_s / HOUR_S),
+                speed=plan.speed,
+                open_browser=open_browser and _has_screen(),
+                stop_after_s=stop_after_s,
+                announce=_announcing(plan, as_json=as_json),
+                jobs=jobs,
+                sites=sites.healths,
+            )
     except StewardError:  # it never began to serve, so it has not closed the loop either
         loop.close()
         raise
+    finally:
+        if jobs is not None:
+            jobs.store.close()
     print_note(f"stopped after {loop.status.turns} turns; the data is in {plan.folder}")
+
+
+def _schedules_at_once() -> bool:
+    from steward.compiled import is_compiled, is_plain
+
+    return is_plain() or is_compiled("driver.plan_starts_and_stops*")
+
+
+def _unusable_tokens(settings: Settings) -> list[str]:
+    """Return what is wrong with the token file: without it each request would be refused."""
+    from steward.store.tokens import Tokens
+
+    try:
+        Tokens(settings.store.tokens_file).list()
+    except StewardError as fault:
+        return [f"{fault}; every token is refused until it is mended: {fault.hint}"]
+    return []
 
 
 # -- what to run -------------------------------------------------------------------------------
@@ -173,9 +225,9 @@ def _settings(
 ) -> Settings:
     """Return the settings with what the command line says; plugs are checked here, all at once."""
     from steward.config import SettingsError
-    from steward.config.plugs import wrong_plugs
+    from steward.config.plugs import plug_mistakes
 
-    mistakes = (*draft.mistakes, *map(draft.mistake, wrong_plugs(draft.settings)))
+    mistakes = (*draft.mistakes, *plug_mistakes(draft))
     if mistakes:
         raise SettingsError(mistakes, where=draft.where)
     settings = draft.settings
@@ -358,25 +410,30 @@ def _saved_before(loop: Loop[ClusterView], settings: Settings) -> float:
     return summary.savings.gpu_hours.mid
 
 
-def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView]]:
+def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView], LocalJobRunner | None]:
     from steward.clock import ScaledClock, WallClock
     from steward.config.assemble import assemble
 
     if not plan.demo:
-        return None, assemble(plan.settings, clock=WallClock())
+        from steward.config.local_jobs import LocalJobRunner
+
+        live = WallClock()
+        jobs = LocalJobRunner.open(plan.settings, clock=live)
+        return None, assemble(plan.settings, clock=live, jobs=jobs), jobs
     from steward.sim.scenario import demo
     from steward.sim.world import World
 
     start_s = _demo_start_s(plan)
     scenario = replace(demo(), starts_jobs=plan.policy is None)
     world = World(scenario, seed=plan.seed, start_s=start_s)
-    clock = ScaledClock(start_s=start_s, speed=plan.speed, paused=True)
+    most_s = TURNS_BEHIND * plan.settings.loop.every_s
+    clock = ScaledClock(start_s=start_s, speed=plan.speed, paused=True, most_s=most_s)
     loop = assemble(plan.settings, clock=clock, collectors=(world,), actuator=world)
     for _ in range(FIRST_TURNS):  # they compile what is used for the first time on this machine
         loop.turn()
         clock.skip(plan.settings.loop.every_s)
     clock.start()
-    return world, loop
+    return world, loop, None
 
 
 def _demo_start_s(plan: _Plan) -> float:
@@ -424,6 +481,7 @@ def _announcing(plan: _Plan, *, as_json: bool) -> Callable[[Listening], None]:
                 f"  data       {plan.folder}",
                 f"  autonomy   {settings.loop.autonomy.value}{_exceptions(settings)}",
                 f"  decisions  steward decisions list --data {plan.folder}",
+                *sites_lines(plan.sites),
                 "  stop       Ctrl-C",
             ]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from steward.act.actuators import ACTUATORS
@@ -13,7 +14,8 @@ from steward.clients.prometheus import PrometheusServer
 from steward.clients.query_worker import QueryWorker
 from steward.clock import Clock
 from steward.config.forward import targets_of
-from steward.config.plugs import POLICIES
+from steward.config.local_jobs import LocalJobRunner
+from steward.config.plugs import POLICIES, own_options
 from steward.config.rulebook import endpoint_of, read_standings, running
 from steward.config.settings import RulesSettings, Settings, StoreSettings
 from steward.decide.rules import DETECTORS
@@ -26,6 +28,7 @@ from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.loop import Loop
 from steward.model.actions import Action
+from steward.model.decision import Autonomy
 from steward.model.event import Observation
 from steward.model.frame import Frame
 from steward.model.identity import TenantId
@@ -58,14 +61,23 @@ def assemble(
     clock: Clock,
     collectors: Sequence[Collector] | None = None,
     actuator: Actuator[Action] | None = None,
+    jobs: LocalJobRunner | None = None,
 ) -> Loop[ClusterView]:
-    """Return a loop that is ready to run. A simulated world brings both ends with it."""
+    """Return a loop that is ready to run. A simulated world brings both ends with it.
+
+    With `jobs`, this machine is an engine: its collector and actuator join the site's.
+    """
+    if jobs is not None:
+        settings, actuator = jobs.scheduling(settings), jobs.actuator
     observe = settings.observe
     make = _Maker(settings.plugs)
     store = settings.store
     recording = _recording(store)
     meter = RecordedMeter(recording.telemetry)
-    guard = Guard(limits(settings, speed=getattr(clock, "speed", 1.0)), meter)
+    limit = limits(settings, speed=getattr(clock, "speed", 1.0))
+    if jobs is not None:  # whoever submitted a job asked for its start
+        limit = replace(limit, start_autonomy=Autonomy.AUTO)
+    guard = Guard(limit, meter)
     intake = _intake(settings, recording) if collectors is None else None
     targets = targets_of(settings) if collectors is None else ()  # made-up samples stay here
     forwarding = Forwarder(targets) if targets else None
@@ -73,7 +85,11 @@ def assemble(
     questions = _questions(settings.rules) if collectors is None and running(standings) else None
     stages = Stages(
         watch=Watch(
-            (*make.all("collector", observe.collectors, COLLECTORS), intake)
+            (
+                *make.all("collector", observe.collectors, COLLECTORS),
+                *((jobs.collector,) if jobs is not None else ()),
+                intake,
+            )
             if intake is not None
             else collectors or (),
             timeout_s=observe.timeout_s,
@@ -94,7 +110,7 @@ def assemble(
         ),
     )
     stages.moment.fold(Observation(tenants=settings.tenant_values))
-    return Loop(
+    loop = Loop(
         stages,
         journal=open_journal(store.journal_url),
         recording=recording,
@@ -106,6 +122,9 @@ def assemble(
         questions=questions,
         learned=LearnedStates(settings.store.path / LEARNED, clock=clock),
     )
+    if jobs is not None:
+        loop.wake = jobs.wake
+    return loop
 
 
 def limits(settings: Settings, *, speed: float = 1.0) -> Limits:
@@ -187,7 +206,7 @@ class _Maker:
     def one(self, kind: str, name: str, table: Mapping[str, Callable[..., P]]) -> P:
         make = resolve(kind, name, table)
         try:
-            return make(**self._options.get(name, {}))
+            return make(**own_options(kind, name, self._options.get(name, {})))
         except TypeError as fault:
             raise StewardError(
                 f"{kind} '{name}' cannot be made with these options: {fault}",

@@ -8,14 +8,24 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steward.clients.nvml import DriverMissingError, shared_registry
+from steward.clients.local_jobs.confinement import Confinement, SystemdScopes
+from steward.clients.local_jobs.devices import JobDevices
+from steward.clients.local_jobs.systemd_unit import UNIT, kill_mode
+from steward.clients.nvml import (
+    Driver,
+    DriverMissingError,
+    PowerLimitControl,
+    shared_registry,
+)
+from steward.clients.power_rights import may_set_limits
+from steward.clients.site_health import ask_healths
 from steward.config.forward import targets_of
-from steward.config.plugs import KINDS, PlugKind, chosen, wrong_plugs
+from steward.config.plugs import KINDS, PlugKind, chosen, own_options, wrong_plugs
 from steward.config.read import Draft
 from steward.config.settings import Settings, StoreSettings, masked_url
 from steward.errors import StewardError
@@ -25,8 +35,9 @@ from steward.observe.forwarding.transport import open_transport
 from steward.ports import Actuator
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
+from steward.store.tokens import Tokens
 
-__all__ = ["Check", "address_taken", "examine"]
+__all__ = ["Check", "address_taken", "examine", "power_caps"]
 
 MIB = 2**20
 ANSWER_S = 3.0  # how long a receiver may take
@@ -53,17 +64,22 @@ class Check:
 def examine(draft: Draft) -> tuple[Check, ...]:
     """Look at everything that steward could use here, in a fixed order."""
     settings = draft.settings
+    plugs = tuple(_plugs(settings))
     return (
         _python(),
         _configuration(draft),
         _folder(settings.store.path),
         _journal(settings.store),
         _telemetry(settings.store.telemetry_folder),
+        _tokens(settings.store.tokens_file),
         _address(settings),
         *_receivers(settings),
-        *_plugs(settings),
+        *_sites(draft),
+        *plugs,
         _nvidia(),
-        *_engines(),
+        *_engines(plugs),
+        _jobs(settings),
+        power_caps(shared_registry().driver, may_set_limits()),
     )
 
 
@@ -174,6 +190,16 @@ def _telemetry(folder: Path) -> Check:
     return _store_check("telemetry", "ok", reason, required=False)
 
 
+def _tokens(file: Path) -> Check:
+    try:
+        count = len(Tokens(file).list())
+    except StewardError as fault:
+        reason = f"{fault}; until then every token is refused"
+        return _store_check("tokens", "limited", reason, fault.hint, required=False)
+    reason = f"{file}: {count} tokens" if file.exists() else "none made yet"
+    return _store_check("tokens", "ok", reason, required=False)
+
+
 def _store_check(
     name: str, status: str, reason: str, hint: str = "", *, required: bool = True
 ) -> Check:
@@ -216,6 +242,24 @@ def _receivers(settings: Settings) -> Iterator[Check]:
         yield Check(name=target.name, kind="forward", status=status, reason=reason, hint=hint)
 
 
+def _sites(draft: Draft) -> Iterator[Check]:
+    """Ask the steward of each site how it does; `doctor --site` looks at its plugs."""
+    drafts = {name: draft.of_site(name) for name in draft.settings.sites}
+    sockets = {name: each.settings.socket_path for name, each in drafts.items()}
+    for health in ask_healths(sockets):
+        own = drafts[health.name]
+        wrong = [str(own.mistake(each)) for each in wrong_plugs(own.settings)]
+        turns = f"{health.state.value}, {health.turns} turns, {health.faults} recent faults"
+        reason = "; ".join(wrong) or health.text or turns
+        yield Check(
+            name=health.name,
+            kind="site",
+            status="missing" if wrong else "ok" if health.is_fine else "limited",
+            reason=reason,
+            hint="" if health.is_fine else f"`steward doctor --site {health.name}` shows more",
+        )
+
+
 def _plugs(settings: Settings) -> Iterator[Check]:
     """Look at all collectors and actuators; of the chosen collectors, one has to work."""
     used = {(kind.kind, name) for kind, _, name in chosen(settings)}
@@ -230,7 +274,7 @@ def _plugs(settings: Settings) -> Iterator[Check]:
 
 def _plug(kind: PlugKind, name: str, settings: Settings) -> Check:
     try:
-        plug = kind.make(name)(**settings.plugs.get(name, {}))
+        plug = kind.make(name)(**own_options(kind.kind, name, settings.plugs.get(name, {})))
         state: Availability = plug.available()
         if kind.kind == "actuator":
             state = replace(state, reason=f"{state.reason}; {_abilities(plug)}")
@@ -264,13 +308,60 @@ def _nvidia() -> Check:
     return Check(name="nvidia", kind="driver", status="ok", reason=reason)
 
 
-def _engines() -> Iterator[Check]:
+def _engines(plugs: Iterable[Check]) -> Iterator[Check]:
+    """Check the engines: a command on the PATH is not yet a cluster that answers."""
+    collectors = {each.name: each for each in plugs if each.kind == "collector"}
     for name, command in ENGINES:
-        path = shutil.which(command)
-        yield Check(
-            name=name,
-            kind="engine",
-            status="ok" if path else "missing",
-            reason=path or f"`{command}` is not on the PATH",
-            hint="" if path else "only needed where this site runs it",
-        )
+        path, read = shutil.which(command), collectors[name]
+        if read.status == "ok":
+            yield replace(read, kind="engine", required=False)
+        elif path:
+            reason, hint = f"{path} is there, but {read.reason}", read.hint
+            yield Check(name=name, kind="engine", status="limited", reason=reason, hint=hint)
+        else:
+            reason, hint = f"`{command}` is not on the PATH", "only needed where this site runs it"
+            yield Check(name=name, kind="engine", status="missing", reason=reason, hint=hint)
+
+
+def _jobs(settings: Settings) -> Check:
+    """Say what jobs can have here, and how far they are limited."""
+    if not settings.jobs.enabled:
+        hint = "set `jobs.enabled`"
+        return Check(name="jobs", kind="engine", status="missing", reason="off", hint=hint)
+    devices = JobDevices.find(slots=settings.jobs.slots)
+    confinement = Confinement.find()
+    whose = "jobs of all accounts" if os.geteuid() == 0 else "jobs of this account alone"
+    has = f"{len(devices.uuids)} GPUs, {len(devices.slots)} CPU slots"
+    mode = kill_mode()
+    faults = [text for wrong, text in _job_faults(confinement, mode) if wrong]
+    restart = "; a restart of the service leaves jobs running" if mode == "process" else ""
+    return Check(
+        name="jobs",
+        kind="engine",
+        status="limited" if faults else "ok",
+        reason=f"{has}; {whose}; {confinement.describe()}{restart}",
+        hint="; ".join(faults),
+    )
+
+
+def power_caps(driver: Driver, rights: Availability) -> Check:
+    """Say whether power limits can be set here; nothing is set to find out."""
+    check = Check(name="power caps", kind="engine", status="missing", reason="")
+    try:
+        count = driver.count()
+        limits = [PowerLimitControl(driver.library).read(index) for index in range(count)]
+    except StewardError as fault:
+        return replace(check, reason=fault.problem, hint=fault.hint)
+    if not limits:
+        return replace(check, reason="there is no GPU here", hint="only needed with GPUs")
+    ranges = {f"{each.least_watts:.0f} to {each.most_watts:.0f} W" for each in limits}
+    reason = f"{rights.reason}; {len(limits)} GPUs, {', '.join(sorted(ranges))}"
+    return replace(check, status=rights.status, reason=reason, hint=rights.hint)
+
+
+def _job_faults(confinement: Confinement, mode: str) -> Iterator[tuple[bool, str]]:
+    limited = {"memory", "cpu"} <= {*confinement.limits()}
+    yield not limited, "memory and CPU limits need a delegated cgroup v2"
+    text = f"a restart of {UNIT} ends its jobs (KillMode={mode}): set KillMode=process"
+    own_scopes = isinstance(confinement, SystemdScopes)  # jobs are no part of the unit
+    yield mode not in ("", "process") and not own_scopes, text

@@ -12,8 +12,10 @@ from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, Val
 
 from steward.act.actuators import ACTUATORS
 from steward.config.locate import KeyPath
-from steward.config.mistakes import Wrong, dotted, shown
+from steward.config.mistakes import Mistake, Wrong, dotted, shown
+from steward.config.read import Draft
 from steward.config.settings import Settings
+from steward.decide.energy import POLICIES as ENERGY
 from steward.decide.health import POLICIES as HEALTH
 from steward.decide.rules import DETECTORS
 from steward.decide.scheduling import POLICIES as SCHEDULING
@@ -33,11 +35,18 @@ __all__ = [
     "PlugKind",
     "chosen",
     "options_of",
+    "own_options",
+    "plug_mistakes",
     "schedulers",
     "wrong_plugs",
 ]
 
-POLICIES: Mapping[str, type[Policy[ClusterView]]] = {**SCHEDULING, **TREATING, **HEALTH}
+POLICIES: Mapping[str, type[Policy[ClusterView]]] = {
+    **SCHEDULING,
+    **TREATING,
+    **HEALTH,
+    **ENERGY,
+}
 _START_NOTHING = ("give-back", "lend-idle")
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _TYPE_NAMES = {
@@ -127,6 +136,13 @@ def wrong_plugs(settings: Settings) -> tuple[Wrong, ...]:
     return (*(wrong for wrong in names if wrong), *options)
 
 
+def plug_mistakes(draft: Draft) -> tuple[Mistake, ...]:
+    """Return the mistakes of plugs of a file and of its sites; what they inherit comes once."""
+    drafts = (draft, *(draft.of_site(name) for name in draft.settings.sites))
+    found = [each.mistake(wrong) for each in drafts for wrong in wrong_plugs(each.settings)]
+    return tuple(dict.fromkeys(found))
+
+
 def _wrong_name(kind: PlugKind, path: KeyPath, name: str) -> Wrong | None:
     names = kind.names()
     if name in names:
@@ -140,25 +156,42 @@ def _elsewhere(name: str) -> str:
     return f"'{name}' is a plug of {dotted(other.key)}" if other else ""
 
 
+def own_options(kind: str, name: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the given options without those of a plug of the same name and another kind.
+
+    A collector and an actuator of one name, such as `slurm`, share `[plugs.NAME]`.
+    """
+    if not given:
+        return {}
+    makes = {each.kind: each.make(name) for each in KINDS if name in each.names()}
+    own = options_of(makes.pop(kind)) if kind in makes else {}
+    others = {key for make in makes.values() for key in options_of(make)}
+    return {key: value for key, value in given.items() if key in own or key not in others}
+
+
 def _wrong_options(name: str, given: Mapping[str, object]) -> Iterator[Wrong]:
     path: KeyPath = ("plugs", name)
-    home = next((kind for kind in KINDS if name in kind.names()), None)
-    if home is None:
+    homes = [kind for kind in KINDS if name in kind.names()]
+    if not homes:
         every = sorted({each for kind in KINDS for each in kind.names()})
         problem = f"there is no plug called '{name}'; known: {', '.join(every)}"
         yield Wrong(path=path, problem=problem, hint=did_you_mean(name, every), at_key=True)
         return
     try:
-        make = home.make(name)
+        makes = {home.kind: home.make(name) for home in homes}
     except StewardError as fault:
         yield Wrong(path=path, problem=str(fault), hint=fault.hint)
         return
-    wrong = [each for key in given for each in _wrong_option(make, (*path, key), given[key])]
-    yield from wrong or _wrong_together(make, path, given)
+    options = {key: each for make in makes.values() for key, each in options_of(make).items()}
+    wrong = [each for key in given for each in _wrong_option(options, (*path, key), given[key])]
+    yield from wrong or (
+        each
+        for kind, make in makes.items()
+        for each in _wrong_together(make, path, own_options(kind, name, given))
+    )
 
 
-def _wrong_option(make: Callable[..., Any], path: KeyPath, value: object) -> Iterator[Wrong]:
-    options = options_of(make)
+def _wrong_option(options: Mapping[str, Option], path: KeyPath, value: object) -> Iterator[Wrong]:
     key = str(path[-1])
     if key not in options:
         possible = f"possible: {', '.join(options)}" if options else "it has none"

@@ -8,23 +8,24 @@ from __future__ import annotations
 import copy
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from steward.config.environment import Override, misspelt, overrides_in
-from steward.config.forward import wrong_receivers
 from steward.config.locate import KeyPath, Place, nearest, places_of
 from steward.config.mistakes import Mistake, SettingsError, Wrong, dotted, path_of, wrong_of
 from steward.config.settings import Settings
-from steward.errors import StewardError
+from steward.config.sites import SITES, own_paths, site_raw, wrong_sites
+from steward.errors import StewardError, unknown_name
 
 __all__ = ["Draft", "draft_settings", "find_file", "read_settings"]
 
 FILE_NAME = "steward.toml"
+_NAMED = ("tenants", "forward", SITES)  # sections with a table for each name
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)\Z")
 
 
@@ -37,6 +38,24 @@ class Draft:
     mistakes: tuple[Mistake, ...] = ()
     places: Mapping[KeyPath, Place] = field(default_factory=dict)
     variables: Mapping[KeyPath, str] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)  # file and environment, as they came
+
+    def of_site(self, name: str) -> Draft:
+        """Return the draft of one of the sites, as if it had a file of its own."""
+        known = self.settings.sites
+        if not known:
+            hint = "give it one: [sites.NAME.SECTION], as [sites.a.plugs.slurm]"
+            raise StewardError("the configuration has no sites", where="--site", hint=hint)
+        if name not in known:
+            raise unknown_name("site", name, known, where="--site")
+        settings, _ = _validated(site_raw(self.raw, name, folder=self.settings.store.path))
+        own = (SITES, name)
+        return replace(
+            self,
+            settings=settings,
+            places=_without_prefix(self.places, own),
+            variables=_without_prefix(self.variables, own),
+        )
 
     def mistake(self, wrong: Wrong) -> Mistake:
         """Return the mistake with the place where its key was set."""
@@ -113,7 +132,7 @@ def draft_settings(file: Path | None, environment: Mapping[str, str]) -> Draft:
     """Read what can be read and collect what is wrong. Raises only when the file is not TOML."""
     text = _text(file) if file is not None else ""
     raw = _parsed(text, file)
-    named = {key: raw[key] for key in ("tenants", "forward") if isinstance(raw.get(key), dict)}
+    named = {key: raw[key] for key in _NAMED if isinstance(raw.get(key), dict)}
     overrides = overrides_in(environment, named)
     for override in overrides:
         _put(raw, override)
@@ -122,9 +141,10 @@ def draft_settings(file: Path | None, environment: Mapping[str, str]) -> Draft:
         file=file,
         places=places_of(text),
         variables={each.path: each.variable for each in overrides},
+        raw=raw,
     )
     settings, wrong = _validated(raw)
-    wrong = (*wrong, *_crossed(settings, source, wrong))
+    wrong = (*wrong, *_crossed(settings, source, wrong), *_wrong_in_sites(raw, settings))
     mistakes = sorted((source.mistake(each) for each in wrong), key=_by_place)
     return replace(source, settings=settings, mistakes=(*mistakes, *misspelt(environment)))
 
@@ -207,6 +227,29 @@ def _validated(raw: dict[str, Any]) -> tuple[Settings, tuple[Wrong, ...]]:
     return settings, tuple(wrong_of(error) for error in errors)
 
 
+def _wrong_in_sites(raw: dict[str, Any], settings: Settings) -> Iterable[Wrong]:
+    """Yield what is wrong with sites; what they inherit is reported where it stands."""
+    wrong = wrong_sites(raw)
+    yield from wrong
+    bad = {each.path[1] for each in wrong}
+    for name in settings.sites.keys() - bad:
+        _, inside = _validated(site_raw(raw, name, folder=settings.store.path))
+        own = own_paths(raw[SITES][name])
+        for each in inside:
+            if each.path in own:
+                yield replace(each, path=(SITES, name, *each.path))
+
+
+V = TypeVar("V")
+
+
+def _without_prefix(found: Mapping[KeyPath, V], prefix: KeyPath) -> dict[KeyPath, V]:
+    """Return what stands below a prefix at its own path, and all else where it is."""
+    size = len(prefix)
+    own = {path[size:]: each for path, each in found.items() if path[:size] == prefix}
+    return {**found, **{path: each for path, each in own.items() if path}}
+
+
 def _drop(raw: dict[str, Any], path: KeyPath) -> None:
     table: Any = raw
     for depth, part in enumerate(path):
@@ -221,8 +264,16 @@ def _drop(raw: dict[str, Any], path: KeyPath) -> None:
 def _crossed(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:
     """Yield conflicts between keys that are each valid by themselves."""
     known = {each.path for each in wrong}
-    receivers = (each for each in wrong_receivers(settings) if each.path not in known)
+    receivers = (each for each in _wrong_receivers(settings) if each.path not in known)
     return (*_stale(settings, source, wrong), *receivers)
+
+
+def _wrong_receivers(settings: Settings) -> Iterable[Wrong]:
+    if not settings.forward:
+        return ()
+    from steward.config.forward import wrong_receivers  # noqa: PLC0415 - it reads all metrics
+
+    return wrong_receivers(settings)
 
 
 def _stale(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:

@@ -15,11 +15,9 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from steward.model.decision import Autonomy
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
-from steward.model.outcome import Assumptions
-from steward.model.rules import Mode
+from steward.model.site import Assumptions, Autonomy, Mode
 
 __all__ = [
     "JOURNAL_SCHEMES",
@@ -31,6 +29,7 @@ __all__ = [
     "ForwardFormat",
     "ForwardSettings",
     "GuardSettings",
+    "JobsSettings",
     "LearnSettings",
     "LoopSettings",
     "ObserveSettings",
@@ -42,6 +41,7 @@ __all__ = [
     "StoreSettings",
     "TenantSettings",
     "masked_url",
+    "shown_host",
 ]
 
 JOURNAL_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg")
@@ -64,6 +64,11 @@ def masked_url(url: str) -> str:
     user, _, host = parts.netloc.rpartition("@")
     covered = f"{user.partition(':')[0]}:{MASK}@{host}"
     return urlunsplit((parts.scheme, covered, parts.path, parts.query, parts.fragment))
+
+
+def shown_host(host: str) -> str:
+    """Return a host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _wrong(problem: str, hint: str) -> PydanticCustomError:
@@ -256,6 +261,56 @@ class ActSettings(_Section):
     actuator: Name = Field("dry-run", description="the engine that decisions are carried out on")
 
 
+class JobsSettings(_Section):
+    """Jobs that are submitted to steward and run on this machine."""
+
+    engine: Literal["local", "slurm", "kubernetes"] = Field(
+        "local", description="where `steward jobs` submits to and looks, unless --engine says it"
+    )
+    kubernetes_image: str = Field(
+        "", description="the image of jobs on Kubernetes, unless --image says it"
+    )
+    kubernetes_gpu: str = Field(
+        "nvidia.com/gpu", min_length=1, description="what GPUs are called on Kubernetes"
+    )
+    enabled: bool = Field(default=True, description="accept and run jobs: `steward jobs submit`")
+    slots: int | None = Field(
+        None,
+        ge=0,
+        le=4096,
+        description="CPU slots for jobs without GPUs; unset means one per core on a machine "
+        "without GPUs, and none on one with GPUs",
+    )
+    folder: str = Field(
+        "",
+        description="where jobs keep checkpoints and logs; users must be able to reach it if "
+        "steward runs as root; empty means `jobs` in the store folder",
+    )
+    log_max_bytes: int = Field(
+        2**30, ge=1024, description="size limit of a job's log; further output is dropped"
+    )
+    max_open_per_account: int = Field(
+        20_000,
+        ge=1,
+        description="jobs and tasks of arrays of one account that are not over; more are refused",
+    )
+    grace_s: float = Field(
+        30.0, ge=0, description="from TERM to KILL when a job is ended or reaches its time limit"
+    )
+    save_within_s: float = Field(
+        300.0, gt=0, description="how long a job has to save before it is left running"
+    )
+    tenants: dict[Name, Name] = Field(
+        default_factory=dict,
+        description='the tenant of an account: `ann = "bio"`; others are tenants of their own',
+    )
+    token_accounts: dict[Name, Name] = Field(
+        default_factory=dict,
+        description="the account as which the owner of a token runs jobs; without it, jobs are "
+        "submitted on this machine only",
+    )
+
+
 class GuardSettings(_Section):
     """How much may change per time, and when to stop by itself."""
 
@@ -264,6 +319,12 @@ class GuardSettings(_Section):
     )
     disturbed_gpus_per_tenant_per_hour: int = Field(
         32, ge=0, description="the same, for any one tenant"
+    )
+    disturbed_per_job_per_day: int = Field(
+        48,
+        ge=0,
+        description="how often one job may be lent, stopped, moved or resized by decisions in a "
+        "day; what a person approves is not refused",
     )
     started_gpus_per_hour: int | None = Field(
         None, ge=0, description="GPUs that jobs may be started on in an hour; unset means no limit"
@@ -400,11 +461,18 @@ class ServiceSettings(_Section):
     upload_limit_bytes: int = Field(
         64 * 2**20,
         ge=1,
-        description="the same for traces that are sent to the lab, and for pushed telemetry",
+        description="the same for traces that are sent to the lab, and for pushed telemetry; a "
+        "submitted job has at most 8 MiB",
     )
     otlp_grpc_port: int = Field(
         0, ge=0, le=65535, description="where OTLP over gRPC is taken, as 4317; 0 means nowhere"
     )
+
+    @property
+    def url(self) -> str:
+        """The address of the dashboard, once the port is known."""
+        scheme = "https" if self.tls_certificate else "http"
+        return f"{scheme}://{shown_host(self.host)}:{self.port}"
 
 
 class AccessSettings(_Section):
@@ -517,6 +585,7 @@ class Settings(_Section):
     decide: DecideSettings = DecideSettings()
     rules: RulesSettings = RulesSettings()
     act: ActSettings = ActSettings()
+    jobs: JobsSettings = JobsSettings()
     guard: GuardSettings = GuardSettings()
     tenants: dict[Name, TenantSettings] = Field(
         default_factory=dict, description="one table per tenant: `[tenants.NAME]`"
@@ -532,12 +601,23 @@ class Settings(_Section):
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"
     )
+    sites: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="one more engine with a steward of its own: `[sites.NAME.SECTION]` has the "
+        "sections of this file, as `[sites.a.plugs.slurm]`; what it leaves out is as here, but "
+        "jobs of this machine, name, port, socket, store folder and journal are never shared",
+    )
 
     @property
     def socket_path(self) -> Path:
         """The Unix socket on which local users reach a running steward."""
         chosen = self.service.socket or self.store.path / "steward.sock"
         return Path(chosen).expanduser().absolute()
+
+    @property
+    def jobs_folder(self) -> Path:
+        """Where jobs keep what is theirs."""
+        return Path(self.jobs.folder or self.store.path / "jobs").expanduser().absolute()
 
     @property
     def tenant_values(self) -> tuple[Tenant, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from steward.errors import StewardError
 from steward.model.frame import steps_of
 from steward.model.rules import Hit, Item, Rule, RuleSeverity, syslog_host
 
@@ -82,7 +83,10 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Result of one run of rules. `counts` are dropped items by reason."""
+    """Result of one run of rules. `counts` are dropped items by reason.
+
+    `unreadable` has an error for each input that was not read at all.
+    """
 
     rules: int
     lines: int
@@ -94,6 +98,7 @@ class RunReport:
     streams: tuple[StreamReport, ...] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     notes: tuple[str, ...] = ()
+    unreadable: tuple[StewardError, ...] = ()
 
     def at_least(self, severity: RuleSeverity) -> tuple[Diagnosis, ...]:
         """Return the findings of this severity or worse."""

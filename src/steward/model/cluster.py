@@ -41,6 +41,7 @@ class GpuModel:
     memory_bytes: int
     idle_watts: float
     max_watts: float
+    least_watts: float = 0.0  # lowest power limit that it accepts; 0 is unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

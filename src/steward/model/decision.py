@@ -8,7 +8,8 @@ from typing import Literal
 
 from steward.model.actions import Action
 from steward.model.forecast import Forecast
-from steward.model.identity import DecisionId, FindingId, GpuId, TenantId, stable_id
+from steward.model.identity import DecisionId, FindingId, GpuId, JobId, TenantId, stable_id
+from steward.model.site import Autonomy
 from steward.model.treatment import Treatment
 from steward.model.yardstick import EFFECT, PUT_TO_WORK, RUN
 
@@ -28,19 +29,6 @@ __all__ = [
 
 
 EFFECT_CHECK = "steward's check"  # who undoes what a check found to be worse: no account's name
-
-
-class Autonomy(Enum):
-    """How much steward may do by itself. Granted, not assumed: `ADVISE` is the default."""
-
-    OBSERVE = "observe"
-    ADVISE = "advise"
-    APPROVE = "approve"
-    AUTO = "auto"
-
-    @property
-    def rank(self) -> int:
-        return list(Autonomy).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +128,8 @@ class Receipt:
     """What an actuator really did. `gpus` are those it changed: fewer than asked is `partly`.
 
     `begun` means that it takes time: the actuator is asked for progress until it is over.
+    `job` is what it was done to, where that has another id than the job of the action: one task of
+    an array.
     """
 
     decision: DecisionId
@@ -147,6 +137,7 @@ class Receipt:
     result: Literal["begun", "done", "partly", "failed"]
     gpus: tuple[GpuId, ...]
     text: str
+    job: JobId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from steward.model.cluster import Cluster, Health
 from steward.model.frame import Frame, empty_frame, empty_other
-from steward.model.identity import GpuId, NodeId
+from steward.model.identity import GpuId, NodeId, TenantId
 from steward.model.job import Job, Tenant
+from steward.model.site import TenantCeiling
 from steward.model.span import Span
+from steward.model.view import Loan
 
 __all__ = ["Availability", "Event", "Fault", "LogLine", "Observation"]
 
@@ -63,6 +65,8 @@ class Observation:
     tenants: tuple[Tenant, ...] | None = None
     health: Mapping[GpuId, Health] = field(default_factory=dict)
     draining: Mapping[NodeId, bool] = field(default_factory=dict)  # nodes where that changed
+    loans: tuple[Loan, ...] = ()  # that an engine carries out, new or changed
+    ceilings: Mapping[TenantId, TenantCeiling] | None = None  # None: as they were
 
     @property
     def tables(self) -> tuple[Frame, ...]:

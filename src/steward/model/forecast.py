@@ -12,6 +12,12 @@ from steward.errors import StewardError
 
 __all__ = [
     "LOAN_YIELD",
+    "POWER_FLOOR_WATTS",
+    "POWER_LIMITS_TRIED",
+    "POWER_LIMIT_CHANGES",
+    "POWER_PROVEN_WATTS",
+    "POWER_SAVING_SHARE",
+    "POWER_SLOWDOWN_SHARE",
     "REMAINING_S",
     "RUN_LEFT_S",
     "RUN_RANK_ALL_GPU_S",
@@ -38,6 +44,13 @@ RUN_RANK_ALL_GPU_S = "run.rank_all_gpu_s"  # the same where all jobs count as al
 RUN_TYPICAL_S = "run.typical_s"  # median run time left, from the level of GPU time it last reached
 RUN_USES_GPU_S = "run.uses_gpu_s"  # mean GPU time in all, as it was expected when the job came
 SIMILAR_JOBS = "run.similar_jobs"  # how many ended jobs of its own kind that rests on
+# Of jobs whose owner allows a slowdown for saving energy:
+POWER_SLOWDOWN_SHARE = "power.slowdown_share"  # at the limit in force, against no cap
+POWER_FLOOR_WATTS = "power.floor_watts"  # best limit of a GPU that slows it no more than allowed
+POWER_SAVING_SHARE = "power.saving_share"  # energy per step saved there, against the limit in force
+POWER_PROVEN_WATTS = "power.proven_watts"  # best of the limits that it was measured at
+POWER_LIMITS_TRIED = "power.limits_tried"  # at how many limits it was measured
+POWER_LIMIT_CHANGES = "power.limit_changes"  # how often its limit was changed
 USED_GPU_S = "tenant.used_gpu_s"  # what a tenant's jobs have held, older use faded
 
 

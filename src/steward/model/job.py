@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
+from steward.model.yielding import Yielding
 
 __all__ = [
     "Checkpointing",
@@ -60,6 +61,13 @@ class JobShape:
     cpus: int = 0
     memory_bytes: int = 0
     gpu_models: tuple[str, ...] = ()  # any when empty
+    min_gpus: int = 0  # 0: as `gpus`
+    max_gpus: int = 0  # 0: as `gpus`
+
+    @property
+    def gpu_range(self) -> tuple[int, int]:
+        """The least and the most GPUs that it can go on with."""
+        return self.min_gpus or self.gpus, self.max_gpus or self.gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +131,10 @@ class Job:
     start_s: float | None = None
     end_s: float | None = None
     checkpointing: Checkpointing = Checkpointing()
+    max_slowdown_share: float = 0.0  # that its owner allows for saving energy; 0: leave it alone
     history: tuple[JobChange, ...] = ()
+    held: bool = False  # waits for a person or another job: nothing is decided about it
+    yielding: Yielding = field(default_factory=Yielding)
 
     def changed(self, t_s: float, state: JobState, why: str, *, lost_s: float = 0.0) -> Job:
         """Return the job in its new state, with one more line of history."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,7 @@ from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame
 from steward.model.identity import DecisionId, GpuId, JobId, NodeId, TenantId
 from steward.model.job import Job, JobState, Tenant
-from steward.model.job_rows import JOB_LEVELS, JobRows
+from steward.model.job_rows import JOB_LEVELS, PROGRESS_LEVELS, JobRows
 from steward.model.view import (
     BORROWER,
     HEALTH_CODES,
@@ -51,18 +52,22 @@ _GPU_LEVELS = {
     "gpu.busy_share": "busy_share",
     "gpu.memory.used_bytes": "memory_used_bytes",
     "gpu.power_watts": "power_watts",
+    "gpu.power.limit_watts": "power_limit_watts",
 }
-_HEARD = (*_GPU_LEVELS, "share.busy_share", *JOB_LEVELS)
+_MEAN_WATTS = ("gpu.energy.mean_watts", "gpu.power_watts")  # the first that is known counts
+_HEARD = (*_GPU_LEVELS, *_MEAN_WATTS[:1], "share.busy_share", *JOB_LEVELS, *PROGRESS_LEVELS)
 _AGE = "\0age"  # no metric is called that
 _GPU_FLOATS = (
     "memory_used_bytes",
     "power_watts",
+    "power_limit_watts",
     "busy_share",
     "owner_busy_share",
     "borrower_busy_share",
     "seen_s",
     "quiet_since_s",
 )
+_GPU_SUMS = ("drawn_joules", "drawn_s")
 
 
 class Moment:
@@ -92,6 +97,14 @@ class Moment:
             self._jobs.retenant(self._tenant_row)
         if seen.cluster is not None:
             self._set_cluster(seen.cluster)
+        self._fold_machines(seen)
+        for loan in seen.loans:  # before its borrower is seen to run
+            self.lend(loan)
+        for job in seen.jobs:
+            self._put(job)
+        self._fold_tables(seen.tables)
+
+    def _fold_machines(self, seen: Observation) -> None:
         for gpu, health in seen.health.items():
             if gpu in self._gpu_row:
                 self._health[self._gpu_row[gpu]] = HEALTH_CODES[health]
@@ -100,9 +113,6 @@ class Moment:
             (self._draining.add if draining else self._draining.discard)(node)
             if not draining:
                 self._drained_s.pop(node, None)
-        for job in seen.jobs:
-            self._put(job)
-        self._fold_tables(seen.tables)
 
     def lend(self, loan: Loan) -> None:
         """Record a loan that was carried out; it is dropped when either side leaves the GPUs."""
@@ -158,7 +168,7 @@ class Moment:
         ended, self._ended = tuple(self._ended), []
         borrowers = {loan.borrower for loan in self._loans.values()}
         reserved = {JobId(each[4:]) for each in self._reserved if each.startswith("job:")}
-        jobs, row_of = self._jobs.columns(frozenset(reserved | borrowers))
+        jobs, row_of = self._jobs.columns(reserved | borrowers)
         silent = stale & ~(self._health_seen_s >= t_s - self.stale_after_s)
         gpus = self._gpu_columns(row_of, jobs, silent=silent)
         allocations = self._table.columns(row_of, self._gpu["busy_share"])
@@ -202,6 +212,7 @@ class Moment:
         self._nodes = _node_constants(cluster)
         self._links, self._switches = _links(cluster), _switches(cluster)
         self._gpu = {name: np.full(size, np.nan) for name in _GPU_FLOATS}
+        self._gpu |= {name: np.zeros(size) for name in _GPU_SUMS}
         self._quiet_joules = np.zeros(size)  # sum of power readings while quiet
         self._quiet_count = np.zeros(size)
         self._health = np.full(size, HEALTH_CODES[Health.UNKNOWN], dtype=np.int64)
@@ -211,7 +222,7 @@ class Moment:
         for gpu, row in self._gpu_row.items():
             if old is None or old_health is None or old_health_seen_s is None or gpu not in before:
                 continue
-            for name in _GPU_FLOATS:
+            for name in (*_GPU_FLOATS, *_GPU_SUMS):
                 self._gpu[name][row] = old[name][before[gpu]]
             self._health[row] = old_health[before[gpu]]
             self._health_seen_s[row] = old_health_seen_s[before[gpu]]
@@ -305,8 +316,8 @@ class Moment:
             self._fold_gpus(names, columns, newest=newest)
 
     def _fold_gpus(self, names: list[str], columns: Mapping[str, Floats], *, newest: bool) -> None:
-        rows = self._gpu_row
-        row = np.array([rows.get(GpuId(name), NONE) for name in names])
+        rows = cast("Mapping[str, int]", self._gpu_row)
+        row = np.array([rows.get(name, NONE) for name in names])
         heard = (row >= 0) & ~np.isnan(columns["gpu.busy_share"])
         heard[heard] = ~(
             columns[T_S][heard] < self._gpu["seen_s"][row[heard]]
@@ -320,11 +331,28 @@ class Moment:
         for metric, column in _GPU_LEVELS.items():
             if metric in columns:
                 state[column][row] = columns[metric][at]
+        self._add_energy(row, at, columns)
         state["seen_s"][row] = columns[T_S][at]
         self._health[row[self._health[row] == HEALTH_CODES[Health.UNKNOWN]]] = GOOD
         if bool((self._table.users[row] > 1).any()):
             self._fold_shares(row, names, columns)
         self._fold_quiet(row, columns[T_S][at])
+
+    def _add_energy(
+        self, row: NDArray[np.int64], at: NDArray[np.int64], columns: Mapping[str, Floats]
+    ) -> None:
+        """Add what GPUs drew since their last sample, where both the time and the power are known.
+
+        A gap counts as no time at all, rather than as time without power.
+        """
+        passed_s = columns[T_S][at] - self._gpu["seen_s"][row]
+        watts = np.full(len(at), np.nan)
+        for metric in _MEAN_WATTS:
+            if metric in columns:
+                watts = np.where(np.isnan(watts), columns[metric][at], watts)
+        known = ~np.isnan(watts) & (passed_s <= self.stale_after_s)
+        self._gpu["drawn_joules"][row[known]] += (watts * passed_s)[known]
+        self._gpu["drawn_s"][row[known]] += passed_s[known]
 
     def _fold_shares(
         self, heard: NDArray[np.int64], names: list[str], columns: Mapping[str, Floats]
@@ -415,7 +443,7 @@ class Moment:
             tenant=frozen(tenant),
             quiet_watts=frozen(quiet_watts),
             reserved=frozen(reserved),
-            **{name: frozen(self._gpu[name]) for name in _GPU_FLOATS},
+            **{name: frozen(self._gpu[name]) for name in (*_GPU_FLOATS, *_GPU_SUMS)},
         )
 
     def _node_columns(

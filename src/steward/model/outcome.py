@@ -8,6 +8,7 @@ from math import sqrt
 
 from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ruling, Verdict
 from steward.model.identity import DecisionId
+from steward.model.site import Assumptions
 from steward.model.yardstick import PUT_TO_WORK, YARDSTICKS, ComparedWith
 
 __all__ = ["Assumptions", "Change", "Interval", "Outcome", "Savings", "Story", "savings_of"]
@@ -158,17 +159,6 @@ class Story:
         return sum(
             outcome.gained.mid for outcome in self.outcomes if YARDSTICKS[outcome.yardstick].saves
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assumptions:
-    """What turns GPU-hours into money, energy and carbon. A site sets its own."""
-
-    price_per_gpu_hour: float = 2.5
-    currency: str = "USD"
-    host_watts_per_gpu: float = 150.0  # the part of a host that a GPU keeps powered
-    power_usage_effectiveness: float = 1.4
-    co2_kg_per_kwh: float = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,8 @@ class Loan:
     borrower: JobId
     gpus: tuple[GpuId, ...]
     since_s: float
+    until_s: float | None = None  # when it ends at the latest
+    wanted: str = ""  # why its engine wants it to end; empty: it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +71,9 @@ class GpuColumns:
     memory_bytes: Floats
     memory_used_bytes: Floats
     power_watts: Floats
+    power_limit_watts: Floats  # that the driver holds it to
+    drawn_joules: Floats  # energy since steward began to look, while its power was known
+    drawn_s: Floats  # for how long that was
     busy_share: Floats  # by anybody
     owner_busy_share: Floats  # by the job that holds it
     borrower_busy_share: Floats
@@ -103,6 +108,7 @@ class JobColumns:
     priority: Ints
     deadline_s: Floats
     checkpointable: Bools
+    endable: Bools  # its user allows that it is ended and run again
     save_s: Floats
     restore_s: Floats
     ran_s: Floats  # in stretches that are over; one that goes on began at `start_s`
@@ -112,6 +118,9 @@ class JobColumns:
     cpu_busy_cores: Floats
     read_bytes_per_s: Floats
     write_bytes_per_s: Floats
+    step_count: Floats  # steps of its training, by its own count
+    step_s: Floats  # when it counted them
+    max_slowdown_share: Floats  # that its owner allows for saving energy
     seen_s: Floats
     reserved: Bools
 
@@ -195,6 +204,9 @@ class TenantColumns:
 class ClusterAction(Protocol):
     """What a moment of a cluster needs to know of an action: see `steward.model.actions`."""
 
+    @property
+    def gpus(self) -> tuple[GpuId, ...]: ...
+
     def unmet(self, view: ClusterView, /) -> str: ...
 
     def may_be_done(self, view: ClusterView, /) -> bool: ...
@@ -245,6 +257,11 @@ class ClusterView:
     def may_be_done(self, action: ClusterAction) -> bool:
         """Return whether this moment looks as if an action had been carried out already."""
         return action.may_be_done(self)
+
+    def is_lost(self, action: ClusterAction) -> bool:
+        """Return whether a GPU that an action names is bad: waiting for it does not help."""
+        rows = [self.gpu_row[gpu] for gpu in action.gpus if gpu in self.gpu_row]
+        return bool((self.gpus.health[rows] == HEALTH_CODES[Health.BAD]).any())
 
     def claims_of(self, job: JobId) -> frozenset[str]:
         """Return what is reserved while a job is left alone: its GPUs, or itself if it waits."""

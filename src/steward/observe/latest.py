@@ -131,14 +131,16 @@ class _Grid:
 
     def _numbers(self, entities: pl.Series, newest_s: float) -> NDArray[np.int64]:
         names = entities.to_list()
+        found = np.array([self._rows.get(entity, -1) for entity in names], np.int64)
+        if (found >= 0).all():
+            return found  # as in most frames
         new = [entity for entity in dict.fromkeys(names) if entity not in self._rows]
         if len(self._rows) + len(new) > self._most:
             self._forget(newest_s - SILENT_S)
         for entity in new[: self._most - len(self._rows)]:
             self._rows[entity] = len(self._rows)
         self._grow(len(self._names), len(self._rows))
-        find = self._rows.get
-        return np.array([find(entity, -1) for entity in names], np.int64)
+        return np.array([self._rows.get(entity, -1) for entity in names], np.int64)
 
     def _grow(self, lines: int, rows: int) -> None:
         have = self._values.shape

@@ -28,6 +28,10 @@ def merge_observations(seen: Sequence[Observation], *, events: Sequence[Event] =
         tenants=next((each.tenants for each in reversed(seen) if each.tenants is not None), None),
         health={gpu: health for each in seen for gpu, health in each.health.items()},
         draining={node: now for each in seen for node, now in each.draining.items()},
+        loans=tuple(loan for each in seen for loan in each.loans),
+        ceilings=next(
+            (each.ceilings for each in reversed(seen) if each.ceilings is not None), None
+        ),
     )
 
 

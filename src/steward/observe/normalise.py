@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import isnan
 
+import numpy as np
 import polars as pl
 
 from steward.model.event import Event
@@ -37,9 +38,7 @@ class Normaliser:
         """Return the frame in canonical form, and what was odd about it."""
         if not frame.height:
             return frame, ()
-        placed = frame.drop_nulls([name for name in (T_S, ENTITY) if name in frame.columns])
-        if T_S in placed.columns and placed[T_S].is_nan().any():
-            placed = placed.filter(pl.col(T_S).is_not_nan())
+        placed = _placed(frame)
         lost = frame.height - placed.height
         if not placed.height:
             return placed, tuple(self._lost(lost, self._newest_s(frame)))
@@ -103,10 +102,13 @@ class Normaliser:
             if name in self._known:
                 metric, alias = self._known[name]
                 by_metric.setdefault(metric.name, []).append(self._scaled(name, alias))
-        return frame.select(
+        return frame.select_seq(  # in this thread: frames are small, and the turn waits for it
             pl.col(T_S),
             pl.col(ENTITY),
-            *(pl.coalesce(each).alias(name) for name, each in by_metric.items()),
+            *(
+                (pl.coalesce(each) if len(each) > 1 else each[0]).alias(name)
+                for name, each in by_metric.items()
+            ),
         )
 
     def _scaled(self, name: str, alias: Alias) -> pl.Expr:
@@ -146,6 +148,16 @@ class Normaliser:
             plain[name].fill_null(grown[name]) if name in given else grown[name]
             for name in grown.columns
         )
+
+
+def _placed(frame: Frame) -> Frame:
+    """Return the rows that have a time and an entity: most often all of them, as they are."""
+    names = [name for name in (T_S, ENTITY) if name in frame.columns]
+    if any(frame[name].null_count() for name in names):
+        frame = frame.drop_nulls(names)
+    if T_S in names and np.isnan(frame[T_S].to_numpy()).any():
+        frame = frame.filter(pl.col(T_S).is_not_nan())
+    return frame
 
 
 def _spans(frame: Frame) -> Iterable[tuple[str, float, float, float | None]]:

@@ -21,14 +21,17 @@ from steward.errors import StewardError
 from steward.model.cluster import Cluster, Node
 from steward.model.event import Fault, LogLine, Observation
 from steward.model.frame import check_other, empty_frame
+from steward.model.identity import TenantId
 from steward.model.job import Tenant
+from steward.model.site import TenantCeiling
 from steward.observe.merge import merge_clusters, merge_observations
 from steward.observe.normalise import Normaliser
 from steward.observe.sampling import Pace, PaceStats, Track
-from steward.ports import Collector, Resumable, Sampler
+from steward.ports import Collector, Lister, Resumable, Sampler
 
 __all__ = ["Watch"]
 
+FIRST_TIMES = 4.0  # longer than later ones may the first read of a collector take: it opens things
 HUNG_S = 0.25  # how long a look waits for one that hung in the last look already
 LINE_AHEAD_S = 86400.0  # a clock may be wrong by a time zone; a line of next week has no time
 CLOSE_S = 2.0  # and the end for a source that does not let itself be closed
@@ -51,6 +54,7 @@ class Watch:
         self._join_lines = join_lines  # makes entries of lines: `observe.logs.live_entries`
         self._named = {tenant.id: tenant for tenant in tenants}  # by the site: they win
         self._tenants: dict[str, tuple[Tenant, ...]] = {}
+        self._ceilings: dict[str, Mapping[TenantId, TenantCeiling]] = {}
         samplers = [each for each in collectors if isinstance(each, Sampler)]
         self._pace = Pace(samplers, every_s=sample_every_s, gap_after_s=gap_after_s)
         self._posts = [_Post(each, self._pace, gap_after_s=gap_after_s) for each in collectors]
@@ -61,17 +65,20 @@ class Watch:
         self._pace.start()
         for post in self._posts:
             post.submit(t_s)
-        deadline = time.monotonic() + self.timeout_s
+        began_s = time.monotonic()
         seen: list[Observation] = []
         faults: list[Fault] = []
         for post in self._posts:
-            got, fault = post.answer(max(0.0, deadline - time.monotonic()), t_s)
+            limit_s = self.timeout_s * (1.0 if post.has_answered else FIRST_TIMES)
+            got, fault = post.answer(began_s, limit_s, t_s)
             seen += got
             faults += [fault] if fault else []
             for each in got:
                 faults += self._learn_cluster(post.name, each.cluster, t_s)
                 if each.tenants is not None:
                     self._tenants[post.name] = each.tenants
+                if each.ceilings is not None:
+                    self._ceilings[post.name] = each.ceilings
         whole = self._merge(seen)
         whole = replace(whole, lines=_with_possible_times(whole.lines, t_s))
         try:
@@ -100,6 +107,17 @@ class Watch:
     def columns(self) -> int:
         """How many numbers all samplers read at a tick, known or not."""
         return sum(track.columns for track in self._pace.tracks.values())
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether all engines that list what they have did so in this run, and there is one."""
+        listers = [post for post in self._posts if post.lists]
+        return bool(listers) and all(post.has_listed for post in listers)
+
+    @property
+    def unreachable(self) -> tuple[Fault, ...]:
+        """The engines that do not answer: since when, and why as of their last look."""
+        return tuple(post.trouble for post in self._posts if post.lists and post.trouble)
 
     def positions(self) -> dict[str, Any]:
         """Return how far each stream was read in the looks that were answered, by collector."""
@@ -137,12 +155,22 @@ class Watch:
         if len(seen) == 1 and len(self._posts) == 1 and not self._named:
             return seen[0]
         has_tenants = any(each.tenants is not None for each in seen)
+        has_ceilings = any(each.ceilings is not None for each in seen)
         fresh = any(each.cluster for each in seen)
         return replace(
             merge_observations(seen),
             cluster=_merged(tuple(self._clusters.values())) if fresh and self._clusters else None,
             tenants=self._all_tenants() if has_tenants else None,
+            ceilings=self._all_ceilings() if has_ceilings else None,
         )
+
+    def _all_ceilings(self) -> dict[TenantId, TenantCeiling]:
+        """Return what all engines say; of a tenant of several, the strictest counts."""
+        found: dict[TenantId, TenantCeiling] = {}
+        for ceilings in self._ceilings.values():
+            for tenant, each in ceilings.items():
+                found[tenant] = found[tenant].with_stricter(each) if tenant in found else each
+        return found
 
     def _all_tenants(self) -> tuple[Tenant, ...]:
         seen = {each.id: each for tenants in self._tenants.values() for each in tenants}
@@ -156,6 +184,7 @@ class _Answer:
     seen: Observation | None = None
     fault: Fault | None = None
     positions: Any = None
+    has_listed: bool = False
 
 
 class _Post:
@@ -173,6 +202,12 @@ class _Post:
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self.positions: Any = None  # how far a stream was read, in answers that were fetched
         self.missing = ""  # why there is nothing to read, from its last event
+        self.has_answered = False
+        self.lists = isinstance(collector, Lister)
+        self.has_listed = False
+        self.trouble: Fault | None = None  # its last one, with the time of the first
+        self._failed_s = float("-inf")
+        self._gap_after_s = gap_after_s
         self._busy = False
         self._hangs = False
         threading.Thread(target=self._work, name=f"collect-{self.name}", daemon=True).start()
@@ -182,16 +217,28 @@ class _Post:
             self._busy = True
             self._requests.put(t_s)
 
-    def answer(self, timeout_s: float, t_s: float) -> tuple[list[Observation], Fault | None]:
+    def answer(
+        self, began_s: float, limit_s: float, t_s: float
+    ) -> tuple[list[Observation], Fault | None]:
+        """Return what a look that began then brought within a limit, and what went wrong."""
+        left_s = max(0.0, began_s + limit_s - time.monotonic())
         try:
-            got = self._answers.get(timeout=min(timeout_s, HUNG_S) if self._hangs else timeout_s)
+            got = self._answers.get(timeout=min(left_s, HUNG_S) if self._hangs else left_s)
         except queue.Empty:
-            return [], self._late(t_s)
+            late = self._late(t_s, limit_s)
+            self._note_trouble(late or self.trouble, t_s)
+            return [], late
         self._busy = self._hangs = False
+        self.has_answered = True
+        self.has_listed = self.has_listed or got.has_listed
         if got.positions is not None:
             self.positions = got.positions
         if got.seen is not None:
             self.missing = _missing(got.seen, self.missing)
+        missing = Fault(t_s=t_s, where=f"collector {self.name}", problem=self.missing)
+        self._note_trouble(got.fault or (missing if self.missing else None), t_s)
+        if got.seen is not None and _brings(got.seen):
+            self.trouble = None
         return ([got.seen] if got.seen is not None else []), got.fault
 
     def resume(self, positions: Any) -> None:  # noqa: ANN401 - each collector has its own shape
@@ -208,14 +255,23 @@ class _Post:
         closing.start()
         closing.join(timeout=CLOSE_S)
 
-    def _late(self, t_s: float) -> Fault | None:
+    def _note_trouble(self, fault: Fault | None, t_s: float) -> None:
+        """Note a fault; a look without one may have been between two polls, and tells little."""
+        if fault is not None:
+            began_s = t_s if self.trouble is None else self.trouble.t_s
+            self.trouble, self._failed_s = replace(fault, t_s=began_s), t_s
+        elif t_s - self._failed_s >= self._gap_after_s:
+            self.trouble = None
+
+    def _late(self, t_s: float, limit_s: float) -> Fault | None:
         if self._hangs:
             return None  # reported already
         self._hangs = True
+        what = "does not answer" if self.has_answered else "has not answered its first read"
         return Fault(
             t_s=t_s,
             where=f"collector {self.name}",
-            problem="does not answer; its samples are missing until it does",
+            problem=f"{what} within {limit_s:g} s; its samples are missing until it does",
             hint="look at what it reads from, or raise observe.timeout_s",
         )
 
@@ -230,10 +286,11 @@ class _Post:
             seen = self._look(t_s, sampled)
             stream = self._collector if isinstance(self._collector, Resumable) else None
             positions = None if stream is None else stream.positions()
+            listed = isinstance(self._collector, Lister) and self._collector.has_listed()
         # A plug's fault must not stop the others, nor take away what was sampled before it.
         except (Exception, pl.exceptions.PanicException) as fault:  # noqa: BLE001
             return _Answer(seen=sampled, fault=self._fault(fault, t_s))
-        return _Answer(seen=seen, positions=positions)
+        return _Answer(seen=seen, positions=positions, has_listed=listed)
 
     def _look(self, t_s: float, sampled: Observation | None) -> Observation:
         seen = self._collector.collect(t_s)
@@ -276,8 +333,12 @@ def _missing(seen: Observation, before: str) -> str:
     reasons = [event.text for event in seen.events if event.kind == "collector.missing"]
     if reasons:
         return reasons[-1]
-    brought = any((seen.jobs, seen.lines, seen.spans, seen.cluster, seen.health, seen.other.height))
-    return "" if brought or any(table.height for table in seen.tables) else before
+    return "" if _brings(seen) or seen.health or seen.lines or seen.spans else before
+
+
+def _brings(seen: Observation) -> bool:
+    """Return whether a look brought something that a source has to be there for."""
+    return bool(seen.jobs or seen.cluster or seen.other.height or seen.tables)
 
 
 def _quietly(close: Callable[[], None]) -> None:

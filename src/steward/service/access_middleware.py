@@ -34,6 +34,9 @@ from steward.store.tokens import Role
 
 __all__ = ["OPEN", "PUSHED", "AccessMiddleware"]
 
+# Accounts of this machine change their own jobs, whatever their role: the routes check whose they
+# are. A token is no account: a viewer's changes nothing.
+OWN = ("/api/v1/jobs", "/api/v1/jobs/")
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
 METRICS = "/metrics"
 # Senders of telemetry are slowed down by the intake, which knows how much it can take.
@@ -76,7 +79,7 @@ class AccessMiddleware:
         rate: RateLimit,
         body: BodyLimit,
         check_host: bool,
-        uploads: Mapping[str, StreamLimit] = MappingProxyType({}),
+        uploads: Mapping[str, StreamLimit | BodyLimit] = MappingProxyType({}),
         open_metrics: bool = False,
         local_user: Callable[[PeerCredentials], User] | None = None,
     ) -> None:
@@ -157,6 +160,9 @@ class AccessMiddleware:
         if user is not None and path in TELEMETRY:
             raise _only_agents(user)
         changes = scope["method"] not in SAFE_METHODS and path.startswith("/api/")
+        own = path == OWN[0] or path.startswith(OWN[1])
+        if own and scope.get("state", {}).get("by_peer"):
+            changes = False
         if user is not None and changes and not user.may_decide:
             raise _only_reads(user)
         if not path.startswith(UNCOUNTED):
@@ -171,7 +177,10 @@ class AccessMiddleware:
         local = None
         if peer is not None and self._local_user is not None and "authorization" not in headers:
             local = self._local_user(peer)
-        return self._access.user(headers, peer=local)
+        user = self._access.user(headers, peer=local)
+        if user is not None and user is local:  # not by a cookie, which may be another's
+            scope["state"]["by_peer"] = True
+        return user
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
         name = _host_name(headers.get("host", ""))

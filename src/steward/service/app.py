@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,16 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from steward import __version__
 from steward.clients.transport_rule import is_loopback
+from steward.config.local_jobs import LocalJobRunner
 from steward.config.settings import Settings
 from steward.loop import Loop
+from steward.model.site import SiteHealth
 from steward.model.view import ClusterView
 from steward.observe.intake import Intake
 from steward.service.access_middleware import OPEN, PUSHED, AccessMiddleware
 from steward.service.api import PREFIX, api_routes
 from steward.service.api.agents import PARCELS
+from steward.service.api.job_drafts import DRAFTS
 from steward.service.api.lab import UPLOADS
 from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
@@ -44,11 +47,13 @@ log = logging.getLogger(__name__)
 PULSE_S = 1.0
 SPARKS = 50  # findings whose samples are drawn
 METHODS = ("GET", "POST", "DELETE")
+JOBS_PATH = "/api/v1/jobs"
+MOST_SUBMITTED_BYTES = 8 << 20  # a script, an environment, ten thousand indices
 ALONE = ("/healthz", "/readyz", "/metrics", "/login", "/logout")
 STATIC = Path(__file__).parent / "static"
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - what a service is made of
     loop: Loop[ClusterView],
     settings: Settings,
     *,
@@ -56,6 +61,8 @@ def create_app(
     truth: Callable[[], float] | None = None,
     speed: float = 1.0,
     alive: Callable[[], bool] = lambda: True,
+    jobs: LocalJobRunner | None = None,
+    sites: Callable[[], Sequence[SiteHealth]] = tuple,
 ) -> FastAPI:
     """Return the whole service. The page framework allows one per process.
 
@@ -64,10 +71,10 @@ def create_app(
     """
     from steward.service.pages import add_pages  # noqa: PLC0415 - heavy, and not for API tests
 
-    live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive)
+    live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive, sites=sites)
     lab = LabRuns()
-    app = create_api(live_state, access, lab, intake=loop.intake)
-    add_pages(app, live_state, access, lab)
+    app = create_api(live_state, access, lab, intake=loop.intake, jobs=jobs)
+    add_pages(app, live_state, access, lab, jobs)
     return app
 
 
@@ -77,6 +84,7 @@ def create_api(
     lab: LabRuns | None = None,
     *,
     intake: Intake | None = None,
+    jobs: LocalJobRunner | None = None,
 ) -> FastAPI:
     """Return the service without its pages. With an intake, others may send telemetry."""
     settings = live_state.settings.service
@@ -91,7 +99,7 @@ def create_api(
         lifespan=_life_of(live_state, lab),
     )
     app.state.live_state = live_state
-    app.include_router(api_routes(live_state, lab, access.tokens, intake))
+    app.include_router(api_routes(live_state, lab, access.tokens, intake, jobs))
     if intake is not None:
         app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, live_state.settings.site.name))
@@ -100,6 +108,7 @@ def create_api(
         app.router.routes.append(Route(path, _Nothing(app), include_in_schema=False))
     handle_failures(app)
     large = (UPLOADS, PARCELS, *PUSHED)
+    submitted = BodyLimit(min(settings.upload_limit_bytes, MOST_SUBMITTED_BYTES))
     app.add_middleware(
         AccessMiddleware,
         access=access,
@@ -107,7 +116,10 @@ def create_api(
         body=BodyLimit(settings.body_limit_bytes),
         # A trusted proxy checks names itself, and asks for others than this machine's.
         check_host=is_loopback(settings.host) and not settings.trusted_proxies,
-        uploads={path: StreamLimit(settings.upload_limit_bytes) for path in large},
+        uploads={
+            **{path: StreamLimit(settings.upload_limit_bytes) for path in large},
+            **dict.fromkeys((JOBS_PATH, PREFIX + DRAFTS), submitted),
+        },
         open_metrics=settings.open_metrics,
         local_user=LocalUsers(live_state.settings.access).user,
     )

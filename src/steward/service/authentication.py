@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -30,12 +30,16 @@ MOST_LOGIN_CODES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A person or program with a role. `session` is the hash of a cookie, of pages left open."""
+    """A person or program with a role. `session` is the hash of a cookie, of pages left open.
+
+    `started_service`: it is who started this steward, by the link or token that it printed.
+    """
 
     name: str
     role: Role
     session: str = ""
     node: str = ""  # of an agent's token
+    started_service: bool = False
 
     @property
     def may_decide(self) -> bool:
@@ -75,14 +79,14 @@ class Authenticator:
     def issue_token(self, name: str, role: Role) -> str:
         """Return a token that is valid until the process ends and is written nowhere."""
         secret = new_secret()
-        self._own[hash_secret(secret)] = User(name=name, role=role)
+        self._own[hash_secret(secret)] = User(name=name, role=role, started_service=True)
         return secret
 
     def issue_login_code(self, name: str, role: Role) -> str:
         """Return a code that can be exchanged once, within `LOGIN_CODE_S`, for a session."""
         code = secrets.token_urlsafe(32)
         with self._lock:
-            user = User(name=name, role=role)
+            user = User(name=name, role=role, started_service=True)
             self._codes[hash_secret(code)] = (user, self._now_s() + LOGIN_CODE_S)
             _drop_oldest(self._codes, MOST_LOGIN_CODES)
         return code
@@ -137,7 +141,7 @@ class Authenticator:
         hashed = hash_secret(secret)
         with self._lock:
             self._sessions[hashed] = _Session(
-                user=User(name=user.name, role=user.role, session=hashed),
+                user=replace(user, session=hashed),
                 token=token,
                 ends_s=self._now_s() + SESSION_S,
             )

@@ -69,10 +69,11 @@ class GpuRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node with its GPUs, in the cluster's order."""
+    """One node with its GPUs, in the cluster's order. Nothing new starts where it is draining."""
 
     id: str
     gpus: tuple[GpuRow, ...]
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +141,10 @@ def cluster_snapshot(view: ClusterView) -> ClusterSnapshot:
     return ClusterSnapshot(
         t_s=view.t_s,
         nodes=tuple(
-            NodeRow(id=str(id_), gpus=tuple(by_node.get(row, ())))
-            for row, id_ in enumerate(view.nodes.ids)
+            NodeRow(id=str(id_), gpus=tuple(by_node.get(row, ())), draining=draining)
+            for row, (id_, draining) in enumerate(
+                zip(view.nodes.ids, view.nodes.draining.tolist(), strict=True)
+            )
         ),
         queue=_queue(view),
         running=_running(view),

@@ -63,7 +63,10 @@ async def _steward_error(_request: Request, fault: Exception) -> Response:
 
 async def _invalid(_request: Request, fault: Exception) -> Response:
     assert isinstance(fault, RequestValidationError)  # noqa: S101
-    wrong = [(".".join(str(part) for part in each["loc"]), each["msg"]) for each in fault.errors()]
+    wrong = [
+        (".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, "))
+        for each in fault.errors()
+    ]
     problem = "; ".join(f"{where}: {what}" for where, what in wrong)
     where = ", ".join(dict.fromkeys(where for where, _ in wrong))
     hint = "GET /api/v1/openapi.json lists what each address takes"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
+from steward.model.site import SiteHealth
 from steward.model.view import ClusterView
 from steward.observe.intake import AgentRegistry
 from steward.service.authentication import User
@@ -94,12 +95,14 @@ class LiveState:
         truth: Callable[[], float] | None = None,
         speed: float = 1.0,
         alive: Callable[[], bool] = lambda: True,
+        sites: Callable[[], Sequence[SiteHealth]] = tuple,
     ) -> None:
         self.loop = loop
         self.settings = settings
         self.simulated = truth is not None
         self.speed = speed
         self.alive = alive
+        self.sites = sites  # others that this steward started, for pages and `status`
         self.closing = threading.Event()
         self.sparklines = Sparklines(loop.telemetry)
         self.roster = AgentRegistry()

@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,9 +23,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from steward.config.exposure import check_exposure
-from steward.config.settings import ServiceSettings, Settings
+from steward.config.local_jobs import LocalJobRunner
+from steward.config.settings import ServiceSettings, Settings, shown_host
 from steward.errors import StewardError
 from steward.loop import Loop
+from steward.model.site import SiteHealth
 from steward.model.view import ClusterView
 from steward.observe.receive import warm_up
 from steward.service.app import authenticator, create_app
@@ -71,6 +73,8 @@ def serve(  # noqa: PLR0913 - what a command line may set
     open_browser: bool = False,
     stop_after_s: float | None = None,
     announce: Callable[[Listening], None] = lambda _listening: None,
+    jobs: LocalJobRunner | None = None,
+    sites: Callable[[], Sequence[SiteHealth]] = tuple,
 ) -> None:
     """Run until a signal comes, or for `stop_after_s`. Call `announce` once it listens.
 
@@ -85,7 +89,16 @@ def serve(  # noqa: PLR0913 - what a command line may set
     access = authenticator(settings, Tokens(settings.store.tokens_file))
     stop = threading.Event()
     runner = threading.Thread(target=loop.run, args=(stop,), name="loop", daemon=True)
-    app = create_app(loop, settings, access=access, truth=truth, speed=speed, alive=runner.is_alive)
+    app = create_app(
+        loop,
+        settings,
+        access=access,
+        truth=truth,
+        speed=speed,
+        alive=runner.is_alive,
+        jobs=jobs,
+        sites=sites,
+    )
 
     def listening() -> None:
         reached = _reached(settings.service, access)
@@ -96,14 +109,25 @@ def serve(  # noqa: PLR0913 - what a command line may set
             )
             opening.start()
 
+    def begin() -> None:
+        # Not earlier: on its start the page framework asks the garbage collector for all objects.
+        # A tuple that another thread is building then cannot be finished: that is a SystemError.
+        if loop.intake is not None:
+            threading.Thread(target=warm_up, name="warm-up").start()
+        runner.start()
+        if jobs is not None:
+            running.enter_context(jobs)
+
     otlp = _otlp(loop, settings, access)
-    if loop.intake is not None:
-        threading.Thread(target=warm_up, name="warm-up").start()
-    runner.start()
     try:
-        with _local_socket(settings) as local:
+        with _local_socket(settings) as local, contextlib.ExitStack() as running:
             server = _Server(
-                app, listening=listening, stop_after_s=stop_after_s, service=service, local=local
+                app,
+                begin=begin,
+                listening=listening,
+                stop_after_s=stop_after_s,
+                service=service,
+                local=local,
             )
             server.run(sockets=[listener])
     finally:
@@ -115,7 +139,8 @@ def serve(  # noqa: PLR0913 - what a command line may set
 
 
 def _end(loop: Loop[ClusterView], runner: threading.Thread) -> None:
-    runner.join(LOOP_ENDS_WITHIN_S)
+    if runner.ident is not None:  # it was started
+        runner.join(LOOP_ENDS_WITHIN_S)
     if runner.is_alive():
         log.warning("a turn is cut off: it has not ended within %g s", LOOP_ENDS_WITHIN_S)
     else:
@@ -123,8 +148,7 @@ def _end(loop: Loop[ClusterView], runner: threading.Thread) -> None:
 
 
 def _reached(service: ServiceSettings, access: Authenticator) -> Listening:
-    scheme = "https" if service.tls_certificate else "http"
-    url = f"{scheme}://{_shown(service.host)}:{service.port}"
+    url = service.url
     owner = account_name(os.getuid())
     code = access.issue_login_code(owner, Role.ADMIN)
     return Listening(
@@ -191,7 +215,7 @@ def _otlp(loop: Loop[ClusterView], settings: Settings, access: Authenticator) ->
     server = OtlpServer(
         loop.intake,
         access,
-        host=_shown(service.host),
+        host=shown_host(service.host),
         port=service.otlp_grpc_port,
         tls=tls,
     )
@@ -222,7 +246,7 @@ def _check_certificate(service: ServiceSettings) -> None:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    where = f"{_shown(host)}:{port}"
+    where = f"{shown_host(host)}:{port}"
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=128)
@@ -247,10 +271,6 @@ _REASONS = {
 }
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 class _Server(uvicorn.Server):
     """Uvicorn with limited connections and a local socket, whose streams end at a signal."""
 
@@ -258,6 +278,7 @@ class _Server(uvicorn.Server):
         self,
         app: FastAPI,
         *,
+        begin: Callable[[], None],
         listening: Callable[[], None],
         stop_after_s: float | None,
         service: ServiceSettings,
@@ -279,6 +300,7 @@ class _Server(uvicorn.Server):
             )
         )
         self._app = app
+        self._begin = begin
         self._listening = listening
         self._stop_after_s = stop_after_s
         self._local = local
@@ -286,6 +308,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            self._begin()
             if self._local is not None:
                 await self._listen_locally(self._local)
             self._listening()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import signal
 import subprocess
@@ -294,6 +295,74 @@ def test_wrong_use_is_2_and_a_sentence(tmp_path: Path, args: list[str], said: st
 
     assert answer.code == 2
     assert said in answer.err + answer.out
+
+
+def unreadable(folder: Path, kind: str) -> Path:
+    """Return a file that no line can be read from."""
+    if kind == "refused":
+        return Path("/proc/self/mem")  # opens, and cannot be read: also by root
+    content = {
+        "binary": hashlib.shake_128(b"x").digest(9000),
+        "lz4": b"\x04\x22\x4d\x18" + bytes(100),
+        "damaged": b"\x1f\x8b" + b"\xff" * 100,
+    }[kind]
+    (made := folder / f"{kind}.log").write_bytes(content)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("refused", "it cannot be read: input/output error"),
+        ("binary", "it is not text"),
+        ("lz4", "lz4 is not known"),
+        ("damaged", "the packed bytes are damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_and_the_others_are_read(
+    tmp_path: Path, kind: str, said: str
+) -> None:
+    folder = disk_rule(tmp_path)
+    broken = unreadable(tmp_path, kind)
+
+    alone = run(folder, broken)
+    beside = run(folder, broken, folder / "test.log")
+    as_json = run(folder, broken, folder / "test-fp.log", "--json")
+
+    assert (alone.code, beside.code, as_json.code) == (2, 2, 2)
+    for answer in (alone, beside):
+        assert f"error: {broken}: {said}" in answer.err
+        assert "hint:" in answer.err
+    assert "DISK-0001" in beside.out
+    assert "warning" not in beside.err
+    (error,) = as_json.json["errors"]
+    assert (error["where"], as_json.json["lines"]) == (str(broken), 4)
+    assert said in error["problem"]
+
+
+def test_sarif_and_page_name_what_was_not_read(tmp_path: Path) -> None:
+    folder, broken = disk_rule(tmp_path), unreadable(tmp_path, "binary")
+
+    sarif = run(folder, broken, folder / "test.log", "--format", "sarif").json
+    page = run(folder, broken, folder / "test.log", "--format", "html").out
+
+    (invocation,) = sarif["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert invocation["toolExecutionNotifications"][0]["level"] == "error"
+    assert f"Not read:</strong> {broken}" in page
+
+
+def test_a_log_of_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    folder, logs = disk_rule(tmp_path), tmp_path / "logs"
+    logs.mkdir()
+    (logs / "good.log").write_text(LOG)
+    (logs / "locked.log").symlink_to("/proc/self/mem")
+
+    answer = run(folder, logs)
+
+    assert answer.code == 2
+    assert f"error: {logs}/locked.log: it cannot be read" in answer.err
+    assert "DISK-0001" in answer.out
 
 
 def test_an_ending_that_tells_no_format_is_not_guessed_at(tmp_path: Path) -> None:

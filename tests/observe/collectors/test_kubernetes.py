@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
+from beds.kube_cluster import KubeCluster, job
+from beds.kube_store import ApiError
 from beds.kubernetes import KubeDouble, kube_double, node, pod
 from patience import until
 from steward.clients.kubernetes import Api, Credentials
+from steward.clients.kubernetes.annotations import ELASTIC, HOLD, SAVES
+from steward.clients.kubernetes.optimization_policy import optimization_policy_from
 from steward.errors import StewardError
 from steward.model.cluster import Health
 from steward.model.event import Event, Observation
+from steward.model.identity import TenantId
 from steward.model.job import Job, JobState
+from steward.model.site import Autonomy, TenantCeiling
 from steward.model.span import Span
 from steward.observe.collectors.kubernetes import Kubernetes
 
@@ -369,3 +375,242 @@ def test_a_real_cluster_is_read() -> None:
 
     assert any(each.cluster and each.cluster.nodes for each in seen.looks)
     collector.close()
+
+
+# -- Jobs of the group batch -----------------------------------------------------------------------
+
+
+def batch(double: KubeDouble, name: str, by: str = "kubectl", **spec: Any) -> str:
+    uid: str = double.create("jobs", "bio", job(name, **spec), by)["metadata"]["uid"]
+    return f"batch:{uid}"
+
+
+def test_a_suspended_job_without_pods_waits(double: KubeDouble, seen: Seen) -> None:
+    ours = batch(double, "ours", suspend=True, annotations={HOLD: "true", SAVES: "60"})
+    theirs = batch(double, "theirs", suspend=True, pods=2, gpus=4)
+
+    seen.until(lambda: len(seen.jobs) == 2, why="the Jobs")
+
+    assert {job.state for job in seen.jobs.values()} == {JobState.QUEUED}
+    assert (seen.jobs[ours].held, seen.jobs[theirs].held) == (False, True)
+    assert seen.jobs[ours].checkpointing.save_s == 60.0
+    assert (seen.jobs[theirs].tenant, seen.jobs[theirs].shape.gpus) == ("bio", 8)
+
+
+def test_the_pods_of_a_job_are_one_job(double: KubeDouble, seen: Seen) -> None:
+    double.put("nodes", node("n2"))
+    id_ = batch(double, "train", pods=2, gpus=8, annotations={ELASTIC: "1-4"})
+    KubeCluster(double).tick()
+
+    seen.until(lambda: len(seen.jobs and seen.jobs[id_].gpus) == 16, why="both pods")
+
+    assert set(seen.jobs) == {id_}
+    assert (seen.jobs[id_].state, seen.jobs[id_].nodes) == (JobState.RUNNING, ("n1", "n2"))
+    assert seen.jobs[id_].shape.gpu_range == (8, 32)
+    assert {"n1@pod:pod-1", "n2@pod:pod-2"} <= {span.entity for span in seen.spans.values()}
+
+
+def test_a_job_that_is_suspended_and_resumed_has_two_runs(double: KubeDouble, seen: Seen) -> None:
+    cluster, id_ = KubeCluster(double), batch(double, "train")
+    for suspend, state in ((False, JobState.RUNNING), (True, JobState.QUEUED)) * 2:
+        double.patch("jobs", "bio", "train", {"spec": {"suspend": suspend}}, manager="steward")
+        for _ in range(3):
+            cluster.tick()
+        seen.until(lambda state=state: seen.jobs and seen.jobs[id_].state is state, why=state.value)
+
+    states = [line.state for line in seen.jobs[id_].history]
+    assert states == [JobState.RUNNING, JobState.QUEUED] * 2
+    assert seen.kinds().count("job.requeued") == 2
+    assert seen.jobs[id_].held is False
+
+
+def test_a_job_that_is_complete_has_ended_and_one_that_is_deleted_too(
+    double: KubeDouble, seen: Seen
+) -> None:
+    cluster = KubeCluster(double, work_ticks=1)
+    done, deleted = batch(double, "done"), batch(double, "deleted", suspend=True)
+    seen.until(lambda: len(seen.jobs) == 2, why="the Jobs")
+
+    cluster.tick()
+    double.delete("jobs", deleted.removeprefix("batch:"))
+    seen.until(lambda: all(job.state.ended for job in seen.jobs.values()), why="the ends")
+
+    assert seen.jobs[done].state is JobState.COMPLETED
+    assert seen.jobs[deleted].state is JobState.CANCELLED
+
+
+def test_without_the_right_to_see_jobs_their_pods_are_jobs(double: KubeDouble, seen: Seen) -> None:
+    double.forbidden.add("jobs")
+    batch(double, "train")
+    KubeCluster(double).tick()
+
+    seen.until(lambda: seen.jobs, why="the pod")
+
+    assert set(seen.jobs) == {"pod:pod-1"}
+
+
+def test_shares_of_tenants_are_those_that_people_have_given(double: KubeDouble) -> None:
+    spec = {"namespace": "bio", "weight": 2.5, "guaranteedGpus": 16}
+    made = double.create("tenantshares", "", {"metadata": {"name": "b"}, "spec": spec}, "ann")
+    later = {"namespace": "bio", "weight": 9}  # a second one for the same tenant does not count
+    double.create("tenantshares", "", {"metadata": {"name": "c"}, "spec": later}, "ann")
+    collector = Kubernetes(api=double.api(), tenant_shares=True)
+    seen = Seen(collector)
+    tenants: list[tuple[str, float, int]] = []
+
+    def known() -> list[tuple[str, float, int]]:
+        for look in seen.looks:
+            if look.tenants is not None:
+                tenants[:] = [(each.id, each.weight, each.guaranteed_gpus) for each in look.tenants]
+        return tenants
+
+    seen.until(lambda: known() == [("bio", 2.5, 16)], why="the share")
+    double.delete("tenantshares", made["metadata"]["uid"])
+    seen.until(lambda: known() == [("bio", 9.0, 0)], why="the other one")
+    end(double, collector)
+
+
+def test_a_job_that_would_borrow_what_its_pool_does_not_lend_is_held_until_it_does(
+    double: KubeDouble,
+) -> None:
+    double.put("nodes", node("n1"))
+    made = double.create("resourcepools", "", {"metadata": {"name": "p"}, "spec": {}}, "ann")
+    for_bio = {"namespace": "bio", "guaranteedGpus": 8}
+    double.create("tenantshares", "", {"metadata": {"name": "bio"}, "spec": for_bio}, "ann")
+    notes = {HOLD: "true", SAVES: "20"}
+    gated = pod("g1", gpus=8, phase="Pending", spec={"schedulingGates": [{"name": HOLD}]})
+    gated["metadata"] |= {"namespace": "physics", "annotations": {SAVES: "20"}}
+    double.put("pods", gated)
+    for tenant in ("bio", "chem"):
+        double.create("jobs", tenant, job(tenant, suspend=True, annotations=notes), "ann")
+    collector = Kubernetes(api=double.api(), resource_pools=True)
+    seen = Seen(collector)
+
+    def held() -> dict[str, bool]:
+        return {each.tenant: each.held for each in seen.jobs.values()}
+
+    nobody = {"bio": False, "chem": False, "physics": False}
+    seen.until(lambda: len(held()) == 3, why="the jobs")
+    first = held()
+    double.put("resourcepools", {**made, "spec": {"lendIdleGuarantees": False}})
+    seen.until(lambda: held()["chem"] and held()["physics"], why="the pool that lends nothing")
+    off = held()
+    double.delete("resourcepools", made["metadata"]["uid"])
+    seen.until(lambda: held() == nobody, why="no pool")
+
+    assert (first["bio"], off["bio"]) == (False, False)
+    end(double, collector)
+
+
+def test_before_its_pools_are_known_nothing_is_reported(double: KubeDouble) -> None:
+    double.put("nodes", node("n1"))
+    double.missing.add("resourcepools")
+    collector = Kubernetes(api=double.api(), resource_pools=True)
+    seen = Seen(collector)
+
+    seen.until(lambda: seen.faults, why="the fault")
+
+    assert "resourcepools" in seen.faults[0].problem
+    assert seen.jobs == {}
+    double.missing.clear()
+    seen.until(lambda: any(look.cluster for look in seen.looks), why="the definition")
+    end(double, collector)
+
+
+def test_the_policies_of_a_namespace_are_its_ceiling_and_say_that_they_are_in_effect(
+    double: KubeDouble,
+) -> None:
+    double.put("nodes", node("n1"))
+    spec: dict[str, Any] = {"autonomy": "approve", "actions": ["preempt"]}
+    made = double.create(
+        "optimizationpolicies", "bio", {"metadata": {"name": "calm"}, "spec": spec}, "ann"
+    )
+    collector = Kubernetes(api=double.api(), optimization_policies=True)
+    seen = Seen(collector)
+
+    def ceiling() -> TenantCeiling | None:
+        found = [look.ceilings for look in seen.looks if look.ceilings is not None]
+        return found[-1].get(TenantId("bio")) if found else None
+
+    def said() -> dict[str, Any]:
+        status: dict[str, Any] = double.named("optimizationpolicies", "calm").get("status", {})
+        return status
+
+    seen.until(said, why="the status")
+    first, generation = ceiling(), said()["observedGeneration"]
+    double.patch(
+        "optimizationpolicies", "bio", "calm", {"spec": {"autonomy": "advise"}}, manager="ann"
+    )
+    seen.until(lambda: said()["observedGeneration"] == 2, why="the next generation")
+    second = ceiling()
+    double.delete("optimizationpolicies", made["metadata"]["uid"])
+    seen.until(lambda: ceiling() is None, why="the end of it")
+
+    assert generation == 1
+    assert first is not None
+    assert second is not None
+    assert (first.autonomy, first.actions) == (Autonomy.APPROVE, frozenset({"preempt"}))
+    assert second.autonomy is Autonomy.ADVISE
+    (condition,) = said_last(double)
+    assert (condition["type"], condition["status"]) == ("InEffect", "True")
+    assert "since generation 2: autonomy at most 'advise'" in condition["message"]
+    end(double, collector)
+
+
+def said_last(double: KubeDouble) -> list[dict[str, Any]]:
+    """Return the conditions that were last written on any policy, also on one that is gone."""
+    found = [raw for _, plural, _, raw in double.log if plural == "optimizationpolicies"]
+    conditions: list[dict[str, Any]] = found[-1]["status"]["conditions"]
+    return conditions
+
+
+def test_a_policy_whose_status_may_not_be_written_is_in_effect_all_the_same(
+    double: KubeDouble,
+) -> None:
+    double.put("nodes", node("n1"))
+    double.rights = {
+        (verb, kind, group)
+        for verb in ("list", "watch")
+        for kind, group in (
+            ("pods", ""),
+            ("nodes", ""),
+            ("events", ""),
+            ("jobs", "batch"),
+            ("optimizationpolicies", "steward.dev"),
+        )
+    }
+    body = {"metadata": {"name": "calm"}, "spec": {"autonomy": "observe"}}
+    double.create("optimizationpolicies", "bio", body, "ann")
+    collector = Kubernetes(api=double.api(), optimization_policies=True)
+    seen = Seen(collector)
+
+    seen.until(lambda: any(look.ceilings for look in seen.looks), why="the ceiling")
+    seen.look()
+
+    assert seen.faults == []
+    assert "status" not in double.named("optimizationpolicies", "calm")
+    end(double, collector)
+
+
+@pytest.mark.parametrize("spec", [{"autonomy": "always"}, {"actions": ["start"]}, {}])
+def test_a_policy_that_means_nothing_is_refused(double: KubeDouble, spec: dict[str, Any]) -> None:
+    body = {"metadata": {"name": "calm"}, "spec": spec}
+
+    with pytest.raises(ApiError) as fault:
+        double.create("optimizationpolicies", "bio", body, "ann")
+
+    assert fault.value.code == 422
+
+
+def test_of_an_autonomy_that_is_not_known_the_strictest_is_meant() -> None:
+    raw = {
+        "metadata": {"uid": "u", "name": "p", "namespace": "bio"},
+        "spec": {"autonomy": "dream", "disturbancesPerJobPerDay": 2},
+    }
+
+    found = optimization_policy_from(raw)
+
+    assert found is not None
+    assert found.ceiling.autonomy is Autonomy.OBSERVE
+    assert found.ceiling.disturbed_per_job_per_day == 2
+    assert optimization_policy_from({"metadata": {"uid": "u"}}) is None

@@ -12,9 +12,11 @@ from beds.slurm import SlurmBed, slurm_bed
 from patience import LONG_S
 from steward.clients.slurm import SlurmCommands, SlurmJob
 from steward.errors import StewardError
+from steward.model.cluster import Health
 from steward.model.event import Observation
 from steward.model.job import Job, JobState
 from steward.observe.collectors.slurm import Slurm
+from steward.observe.slurm_history import DAY_S, SlurmHistory
 
 pytestmark = pytest.mark.real
 
@@ -103,6 +105,67 @@ def test_accounting_has_jobs_that_the_controller_has_dropped(bed: SlurmBed) -> N
     assert (jobs[id_].states, jobs[id_].exit_code, jobs[id_].account) == (("FAILED",), 7, "bio")
 
 
+def test_limits_and_shares_of_accounts_become_tenants(bed: SlurmBed) -> None:
+    bed.run("sacctmgr", "-i", "add", "account", "nlp", "parent=vision", "fairshare=3")
+    bed.run("sacctmgr", "-i", "add", "qos", "own", "set", "GrpTRES=gres/gpu=4")
+    bed.run("sacctmgr", "-i", "modify", "account", "nlp", "set", "QOS=+own")
+    change = ("set", "fairshare=30", "GrpTRES=cpu=64,gres/gpu=16")
+    bed.run("sacctmgr", "-i", "modify", "account", "bio", *change)
+    bed.run("sacctmgr", "-i", "add", "account", "speech", "parent=vision")
+    bed.run("sacctmgr", "-i", "add", "user", "root", "account=speech")
+    bed.run("sacctmgr", "-i", "modify", "account", "vision", "set", "GrpTRES=gres/gpu=8")
+    below = bed.submit(STAY, "-A", "speech", "--gres=gpu:3")
+
+    seen = look(
+        Slurm(
+            conf=bed.env["SLURM_CONF"],
+            every_s=0.0,
+            timeout_s=LONG_S,
+            guarantees_from_limits=True,
+            up_is_healthy=True,
+        )
+    )
+    bed.run("sacctmgr", "-i", "modify", "account", "bio", "set", "GrpTRES=cpu=-1,gres/gpu=-1")
+    bed.run("sacctmgr", "-i", "modify", "account", "vision", "set", "GrpTRES=gres/gpu=-1")
+    bed.run("scancel", below)
+
+    assert seen.tenants is not None
+    found = {each.id: each.guaranteed_gpus for each in seen.tenants}
+    weights = {each.id: each.weight for each in seen.tenants}
+    assert found == {"root": 0, "bio": 16, "nlp": 4, "speech": 3, "vision": 1}  # 8 below vision
+    assert weights == {"root": 1, "bio": 30, "vision": 1, "nlp": 0.75, "speech": 0.25}
+    assert {*seen.health.values()} == {Health.GOOD}
+
+
+def test_history_has_each_job_of_accounting_once_with_all_its_runs(bed: SlurmBed) -> None:
+    before_s = time.time()
+    runs = bed.folder / "runs"
+    again = bed.submit(f"echo >> {runs}; sleep 2", "-A", "bio", "--requeue")
+    bed.wait_for(runs.exists, why="its first run")
+    bed.run("scontrol", "requeue", again)
+    bed.wait_for(lambda: bed.state_of(again) == "PENDING", why="its requeue")
+    bed.run("scontrol", "update", f"JobId={again}", "StartTime=now+5")
+    once = bed.submit("true", "-A", "vision")
+    bed.wait_for(lambda: bed.state_of(again) == "COMPLETED", why="its second run")
+    ended(bed, once)
+    commands = SlurmCommands(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S)
+
+    def ends() -> list[str]:
+        runs = commands.ended(past_s=600, every_run=True)
+        return sorted(job.id for job in runs if job.end_s is not None and job.id in (again, once))
+
+    bed.wait_for(lambda: ends() == sorted([again, again, once]), why="both runs in sacct")
+    history = SlurmHistory(commands, lookback_s=time.time() - before_s + 2 * DAY_S)
+
+    polls = [history.next(time.time(), {}) for _ in range(4)]  # sacct's own now is the real one
+
+    found = {each.id: each for jobs in polls for each in jobs}
+    assert sum(len(jobs) for jobs in polls) == len(found)
+    assert [run.states[0] for run in found[again].runs] == ["REQUEUED", "COMPLETED"]
+    assert len(found[once].runs) == 1
+    assert history.is_read
+
+
 def test_a_node_that_is_drained_has_a_reason_and_comes_back(bed: SlurmBed) -> None:
     slurm = watched(bed)
     look(slurm)
@@ -114,6 +177,30 @@ def test_a_node_that_is_drained_has_a_reason_and_comes_back(bed: SlurmBed) -> No
 
     assert [(event.kind, event.text) for event in drained.events] == [("node.drained", "bad ECC")]
     assert [event.kind for event in resumed.events] == ["node.resumed"]
+
+
+def test_reserved_nodes_are_closed_and_jobs_that_would_overlap_wait(bed: SlurmBed) -> None:
+    everything = ("create", "reservation", "ReservationName=upgrade", "Nodes=ALL", "Users=root")
+    when = ("StartTime=now+60minutes", "Duration=60", "Flags=MAINT,IGNORE_JOBS")
+    class_ = ("create", "reservation", "ReservationName=course", "Nodes=n2", "Accounts=vision")
+    bed.run("scontrol", *everything, *when)
+    bed.run("scontrol", *class_, "StartTime=now", "Duration=30")
+    try:
+        held = ("--hold", "--comment=steward:hold", "-A", "bio", "--gres=gpu:1")
+        long, short = (bed.submit("true", *held, f"--time={minutes}") for minutes in (90, 30))
+        inside = bed.submit(STAY, "-A", "vision", "--reservation=course", "--time=20")
+
+        seen = look(watched(bed))
+    finally:
+        bed.run("scancel", "--user=root")
+        bed.wait_for(lambda: not bed.run("squeue", "--noheader"), why="an empty queue")
+        for name in ("course", "upgrade"):  # not while a job runs in it
+            bed.run("scontrol", "delete", f"ReservationName={name}")
+
+    assert {name for name, closed in seen.draining.items() if closed} == {"n2"}
+    assert [(each.kind, each.subject) for each in seen.events] == [("node.reserved", "n2")]
+    assert (job_in(seen, long).held, job_in(seen, short).held) == (True, False)
+    assert not job_in(seen, inside).state.ended
 
 
 def test_a_preempted_job_goes_back_into_the_queue(bed: SlurmBed) -> None:

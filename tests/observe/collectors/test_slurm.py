@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 
 from fake_slurm import FakeSlurm
 from steward.errors import StewardError
+from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.model.cluster import Health
 from steward.model.event import Observation
-from steward.model.job import JobState
+from steward.model.frame import Frame
+from steward.model.identity import GpuId, NodeId, TenantId
+from steward.model.job import JobRequest, JobShape, JobState
 from steward.model.moment import Moment
+from steward.model.view import HEALTH_CODES
 from steward.observe.collectors.slurm import Slurm
 
 T_S = 1_794_751_800.0
@@ -43,6 +48,65 @@ def spans_of(seen: Observation, job: str) -> dict[str, tuple[float, float | None
 
 def kinds(seen: Observation) -> list[tuple[str, str]]:
     return [(event.kind, event.subject) for event in seen.events]
+
+
+@pytest.mark.parametrize(
+    ("reason", "comment", "held"),
+    [
+        ("Resources", "", False),
+        ("JobHeldUser", "night", True),
+        ("JobHeldUser", "night steward:hold", False),
+        ("JobHeldUser", "steward:did=d-1@1~2+held", False),
+        ("JobHeldAdmin", "steward:hold", True),
+        ("Dependency", "steward:hold", True),
+        ("JobArrayTaskLimit", "", True),
+        ("ReqNodeNotAvail", "", True),
+    ],
+)
+def test_what_a_person_or_a_job_keeps_waiting_is_held(
+    tmp_path: Path, *, reason: str, comment: str, held: bool
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    with_job(fake, 10, state_reason=reason, comment=comment)
+
+    seen = slurm(tmp_path).collect(T_S)
+
+    assert next(job for job in seen.jobs if job.id == "10").held is held
+
+
+def test_nothing_is_decided_about_a_job_that_was_submitted_for_a_reservation(
+    tmp_path: Path,
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    with_job(fake, 10, resv_name="course", comment="steward:hold")
+
+    seen = slurm(tmp_path).collect(T_S)
+
+    assert next(job for job in seen.jobs if job.id == "10").held
+
+
+def test_nothing_is_started_on_nodes_that_are_reserved(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    text = f"ReservationName=course StartTime={T_S - 60:.0f} EndTime={T_S + 60:.0f} Nodes=n1 X=y"
+    json_refused = "echo \"scontrol: unrecognized option '--json'\" >&2; exit 1"
+    fake.command("scontrol", f"[ $3 = reservation ] && echo '{text}' && exit; {json_refused}")
+    looker = slurm(tmp_path)
+
+    during, after = looker.collect(T_S), looker.collect(T_S + 61)
+
+    assert ("node.reserved", "n1") in kinds(during)
+    assert ("node.unreserved", "n1") in kinds(after)
+    assert (during.draining[NodeId("n1")], after.draining[NodeId("n1")]) == (True, False)
+
+
+def test_a_job_that_says_so_can_save(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    with_job(fake, 1, comment="night steward:saves=90")
+
+    saving = {job.id: job.checkpointing for job in slurm(tmp_path).collect(T_S).jobs}
+
+    assert (saving["1"].able, saving["1"].save_s) == (True, 90.0)
+    assert not saving["10"].able
 
 
 def test_running_jobs_hold_their_gpus(tmp_path: Path) -> None:
@@ -120,6 +184,47 @@ def test_accounts_are_tenants_weighted_by_their_shares(tmp_path: Path) -> None:
     assert {tenant.id: tenant.weight for tenant in tenants} == {"bio": 30, "root": 1, "vision": 10}
 
 
+def test_limits_of_accounts_are_guarantees_where_the_site_says_so(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    limited = ("bed|root||||1|||normal", "bed|bio|||root|1|gres/gpu=16||normal")
+    fake.accounting(*limited)
+    watched = slurm(tmp_path, guarantees_from_limits=True)
+    first = watched.collect(T_S)
+    fake.accounting(*limited, "bed|nlp|||root|1|gres/gpu=32||normal")
+
+    cached, later = (watched.collect(T_S + after_s) for after_s in (LOOK_S, 601.0))
+
+    assert first.tenants is not None
+    assert {each.id: each.guaranteed_gpus for each in first.tenants if each.guaranteed_gpus} == {
+        "bio": 16
+    }
+    assert cached.tenants is None
+    assert later.tenants is not None
+    assert not any(each.guaranteed_gpus for each in later.tenants)
+    assert [each.kind for each in later.events] == ["tenants.overpromised"]
+
+
+def test_accounts_stay_as_they_were_while_accounting_is_silent(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    watched = slurm(tmp_path)
+    watched.collect(T_S)
+    fake.command("sacctmgr", "exit 1")
+
+    assert watched.collect(T_S + 601.0).tenants is None
+
+
+def test_gpus_of_nodes_that_are_up_are_good_where_slurms_word_is_all_there_is(
+    tmp_path: Path,
+) -> None:
+    FakeSlurm(tmp_path)
+    watched = slurm(tmp_path, up_is_healthy=True)
+
+    looks = [watched.collect(T_S + after_s) for after_s in (0.0, LOOK_S)]
+
+    for seen in looks:  # each time, or it would become stale
+        assert (seen.health["n1/gpu0"], seen.health["n3/gpu0"]) == (Health.GOOD, Health.BAD)
+
+
 def test_drained_and_lost_nodes_are_reported_with_their_reason_and_their_gpus_are_no_good(
     tmp_path: Path,
 ) -> None:
@@ -150,6 +255,60 @@ def test_a_node_that_comes_back_is_reported_and_unknown_until_it_is_received(
 
     assert kinds(seen) == [("node.resumed", "n3"), ("node.resumed", "n4")]
     assert seen.health["n3/gpu0"] is Health.UNKNOWN
+
+
+def nodes_are(fake: FakeSlurm, **state: object) -> None:
+    """Let all nodes have one state."""
+    nodes = json.loads(fake.recorded("sinfo.json"))
+    for node in nodes["nodes"]:
+        node.update({"state_flags": [], "reason": "", **state})
+    fake.prints("sinfo", json.dumps(nodes).encode())
+
+
+def test_gpus_of_nodes_that_are_up_are_healthy_at_each_look_where_the_site_says_so(
+    tmp_path: Path,
+) -> None:
+    FakeSlurm(tmp_path)
+    watched = slurm(tmp_path, up_is_healthy=True)
+
+    looks = [watched.collect(T_S), watched.collect(T_S + LOOK_S)]
+
+    for seen in looks:  # n3 is down, n4 is drained
+        health = [seen.health[GpuId(f"n{number}/gpu0")] for number in (1, 3, 4)]
+        assert health == [Health.GOOD, Health.BAD, Health.WORN]
+
+
+def test_gpus_that_only_slurm_knows_are_unknown_when_it_is_silent(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    watched = slurm(tmp_path, up_is_healthy=True, stale_after_s=30.0)
+    watched.collect(T_S)
+    fake.command("squeue", "exit 1")
+
+    seen = watched.collect(T_S + LOOK_S)
+
+    assert {*seen.health.values()} == {Health.UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("reason", "health"), [("steward d-1: Xid 79", Health.GOOD), ("bad ECC", Health.WORN)]
+)
+def test_a_drain_by_steward_says_nothing_about_the_gpus(
+    tmp_path: Path, reason: str, health: Health
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    nodes_are(fake, state="idle")
+    watched = slurm(tmp_path)
+    moment = Moment()
+    moment.fold(watched.collect(T_S))
+    sampled = Frame({"t_s": [T_S], "entity": ["n1/gpu0"], "gpu.busy_share": [0.5]})
+    moment.fold(Observation(frame=sampled))
+
+    nodes_are(fake, state="idle", state_flags=["DRAIN"], reason=reason)
+    moment.fold(watched.collect(T_S + LOOK_S))
+
+    view = moment.view(T_S + LOOK_S)
+    assert view.gpus.health[view.gpu_row[GpuId("n1/gpu0")]] == HEALTH_CODES[health]
+    assert view.nodes.draining.all()
 
 
 def test_an_unchanged_job_is_not_reported_again(tmp_path: Path) -> None:
@@ -279,6 +438,58 @@ def test_jobs_that_ended_before_steward_came_are_no_news_but_label_old_samples(
     assert next(job.state for job in seen.jobs if job.id == "2") is JobState.FAILED
     assert spans_of(seen, "2") == {"n1@2": (1794751581.0, 1794751581.0)}
     assert not any(kind == "job.failed" for kind, _ in kinds(seen))
+
+
+def test_estimators_learn_once_from_jobs_that_ended_before_steward_came(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    fake.squeue_prints(b'{"jobs": []}')
+    fake.prints("sacct", fake.recorded("sacct-every-run.txt"))
+    now_s = 1794980500.0  # after the last line that was recorded
+    first, again = slurm(tmp_path), slurm(tmp_path)
+    estimator, at = SimilarJobs(), Moment()
+
+    for watched, t_s in ((first, now_s), (first, now_s + LOOK_S), (again, now_s + 2 * LOOK_S)):
+        if watched is again:  # after a restart
+            again.resume(first.positions())
+        at.fold(watched.collect(t_s))
+        estimator.learn(at.view(t_s), outcomes=())
+
+    request = JobRequest(shape=JobShape(gpus=8), tenant=TenantId("vision"), name="borrow.sh")
+    (forecast,) = estimator.estimate(replace(request, user="root"))
+    assert forecast.basis.startswith("similar-jobs, 4 jobs of the same size, tenant, user and name")
+    assert 400 < forecast.mid < 700  # 594, 583, 572 and 532 s of all their runs
+
+
+def test_jobs_that_the_queue_still_lists_are_not_learned_from_again(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    with_job(fake, 2, end_time=int(T_S) - 100)
+    first, again = slurm(tmp_path), slurm(tmp_path)
+    learned = [job.id for job in first.collect(T_S).jobs if job.state.ended]
+    again.resume(first.positions())
+
+    later = [job.id for job in again.collect(T_S + LOOK_S).jobs if job.state.ended]
+
+    assert "2" in learned
+    assert later == []
+
+
+def test_what_people_do_after_a_decision_is_reported_once(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    mark = "steward:did=d-1@1794751580~1794751600"
+    with_job(fake, 10, comment=mark, state_reason="Resources")
+    watched = slurm(tmp_path)
+    watched.collect(T_S)
+
+    with_job(fake, 10, comment=mark, state_reason="JobHeldUser")
+    held, again = (watched.collect(T_S + LOOK_S * n) for n in (1, 2))
+    with_job(fake, 10, comment=mark, job_state="CANCELLED", end_time=int(T_S) + 150)
+    cancelled = watched.collect(T_S + LOOK_S * 3)
+
+    assert [(each.kind, each.subject, each.text) for each in held.events] == [
+        ("job.held", "job:10", "held by a person (JobHeldUser) after d-1: steward leaves it")
+    ]
+    assert again.events == ()
+    assert kinds(cancelled) == [("job.cancelled", "job:10")]
 
 
 def test_while_slurm_is_silent_jobs_stay_as_they_were_and_then_are_unknown(tmp_path: Path) -> None:

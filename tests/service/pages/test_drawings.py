@@ -86,6 +86,19 @@ def test_every_state_has_a_word_of_its_own(state: DecisionState) -> None:
     assert len(set(STATE_WORDS.values())) == len(DecisionState)
 
 
+def test_a_circuit_breaker_that_has_tripped_is_shown_with_what_that_means(
+    approval_bed: ServiceBed,
+) -> None:
+    snapshot = approval_bed.live_state.refresh()
+    status = replace(snapshot.status, breaker="open: the last 20 brought 3 %; closes in 60 s")
+
+    figures = key_figures(replace(snapshot, status=status))
+
+    assert "Circuit breaker" in figures
+    assert ">tripped<" in figures
+    assert "actions are paused: the last 20 brought 3 %; closes in 60 s" in figures
+
+
 def test_the_key_figures_add_up(approval_bed: ServiceBed) -> None:
     figures = key_figures(approval_bed.live_state.refresh())
 
@@ -93,7 +106,8 @@ def test_the_key_figures_add_up(approval_bed: ServiceBed) -> None:
         "of 2",
         "for 1 GPU<",
         "approve",
-        "closed",
+        "not tripped",
+        "steward may act",
         "jobs hold them, unused",
         "mean utilisation",
     ):
@@ -137,6 +151,32 @@ def test_the_summary_of_a_steward_that_did_nothing_counts_what_waits(
     assert text.endswith(
         "has changed nothing yet: it does what you approve. 1 decision waits for approval."
     )
+
+
+def test_on_a_machine_without_gpus_the_summary_says_what_stands_in_their_place(
+    approval_bed: ServiceBed,
+) -> None:
+    snapshot = approval_bed.live_state.refresh()
+    nodes = [
+        replace(node, gpus=tuple(replace(gpu, model="cpu-slot") for gpu in node.gpus))
+        for node in snapshot.cluster.nodes
+    ]
+    slots = replace(snapshot, cluster=replace(snapshot.cluster, nodes=tuple(nodes)))
+
+    assert "CPU slots stand in their place" in summary_text(slots, simulated=False)
+    assert "CPU slots" not in summary_text(snapshot, simulated=False)
+
+
+def test_a_steward_that_starts_what_is_submitted_does_not_say_that_it_changes_nothing(
+    make_bed: MakeBed,
+) -> None:
+    snapshot = make_bed(run_s=50, autonomy=Autonomy.ADVISE).live_state.refresh()
+
+    starting = key_figures(replace(snapshot, carried_out={"start": 4}))
+
+    assert "advises, changes nothing" in key_figures(snapshot)
+    assert "starts what is submitted" in starting
+    assert "changes nothing" not in starting
 
 
 def test_savings_and_rules_judge_promises_by_one_measure(make_bed: MakeBed) -> None:
@@ -341,3 +381,10 @@ def test_savings_say_what_they_rest_on_and_where_to_change_it(make_bed: MakeBed)
     assert all(unit in figures for unit in ("GPU-h", "USD", "kWh", "kg CO₂", "95 %"))
     assert "3.25" in table
     assert "[savings]" in table
+
+
+def test_what_stopping_jobs_cost_stands_beside_what_was_saved(approval_bed: ServiceBed) -> None:
+    snapshot = approval_bed.live_state.refresh()
+
+    assert "stopping jobs cost 40.5" in key_figures(replace(snapshot, stop_cost_gpu_hours=40.5))
+    assert "stopping jobs" not in key_figures(snapshot)

@@ -56,7 +56,7 @@ def base_of(asked: LabOptions, settings: LabSettings) -> StudyInput:
         print_note(said)
     if trace.synthetic:
         print_note("part of this trace is synthetic")
-    if sys.stderr.isatty() and not is_plain() and not is_compiled("engine"):
+    if not is_plain() and not is_compiled("engine"):
         print_note("compiling the lab's kernels: this takes minutes, once for each version")
     return StudyInput(trace=trace, machines=machines)
 

@@ -119,6 +119,7 @@ def _check_empty(out: Path) -> None:
 
 def _collectors(settings: Settings, names: str | None) -> tuple[list[Collector], list[str]]:
     """Make those that were asked for, or all that work here; say why others were left out."""
+    from steward.config.plugs import own_options
     from steward.observe.collectors import COLLECTORS
     from steward.registry import known, resolve
 
@@ -130,7 +131,8 @@ def _collectors(settings: Settings, names: str | None) -> tuple[list[Collector],
     made: list[Collector] = []
     left_out = []
     for name in dict.fromkeys(asked):
-        collector = resolve("collector", name, COLLECTORS)(**settings.plugs.get(name, {}))
+        options = own_options("collector", name, settings.plugs.get(name, {}))
+        collector = resolve("collector", name, COLLECTORS)(**options)
         state = collector.available()
         if state.status != "missing":
             made.append(collector)

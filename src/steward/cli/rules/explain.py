@@ -107,6 +107,8 @@ def _feeds(on: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, st
     from steward.observe.logs import streams_of
 
     found = streams_of(on, patterns)
+    if found.unreadable:
+        raise found.unreadable[0]
     logs = [LogFeed(stream=stream, sources=files) for stream, files in found.streams]
     return [*logs, *(TelemetryFeed(path=path) for path in telemetry)]
 

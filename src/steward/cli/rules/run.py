@@ -6,14 +6,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steward.cli.options import Config, Data, Json
-from steward.cli.output import print_note
+from steward.cli.output import print_error, print_note
 from steward.cli.rules.formats import FORMS, ReportFormat, report_format, write
 from steward.cli.rules.options import (
     Preq,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from steward.inspection.report import RunReport
     from steward.inspection.runner import Metrics
     from steward.inspection.selection import RuleSelection
-    from steward.model.rules import Mode
+    from steward.model.rules import Mode, RuleSeverity
 
 __all__ = ["run"]
 
@@ -122,8 +122,8 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
     """Run rules over logs and telemetry, and print their findings.
 
     Without --rules these are our packs and what was installed. Exits 1 when something at or above
-    --severity was found (without it: when anything was), 0 when not, 2 when the input could not be
-    read.
+    --severity was found (without it: when anything was), 0 when not, 2 when some of the input could
+    not be read.
     """
     mode, worst = mode_of(preq=preq, strict=strict), severity_of(severity)
     form = report_format(format_, out, as_json=as_json)
@@ -142,17 +142,25 @@ def run(  # noqa: PLR0913 - a command's options are its parameters
             chosen, logs, mode, patterns, as_json=form is ReportFormat.JSON, new=new_only
         )
     else:
-        feeds, notes = _feeds(logs, telemetry or (), patterns)
-        if prometheus:
-            feeds = [_prometheus_feed(since), *feeds]
+        found = _find(logs, telemetry or (), patterns)
+        feeds = [_prometheus_feed(since), *found.feeds] if prometheus else found.feeds
         if not feeds:
-            named = ", ".join(map(str, logs))
-            hint = "; ".join(notes) or "name a log, or a folder that has logs"
-            raise StewardError("there is no log to look at", where=named, hint=hint)
+            raise _nothing_to_read(found, logs)
         report = _run(lambda: choose(rules, store), feeds, mode, metrics, jobs)
-        report = replace(report, notes=(*report.notes, *notes))
+        report = replace(
+            report,
+            notes=(*report.notes, *found.notes),
+            unreadable=(*found.unreadable, *_without_a_line(report)),
+        )
     write(report, form, out, at_least=worst, telemetry=telemetry or (), followed=follow)
-    raise typer.Exit(1 if report.at_least(worst) else 0)
+    raise typer.Exit(_exit_status(report, worst))
+
+
+def _exit_status(report: RunReport, worst: RuleSeverity) -> int:
+    """Return 2 where input was not read, also where something was found: it is not all."""
+    if report.unreadable:
+        return 2
+    return 1 if report.at_least(worst) else 0
 
 
 def _logs(paths: Sequence[Path] | None, *, elsewhere: bool) -> list[Path]:
@@ -186,9 +194,16 @@ def _is_little(logs: Sequence[Path]) -> bool:
     return known and plain and sum(each.stat().st_size for each in files) <= _LITTLE_BYTES
 
 
-def _feeds(
-    logs: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]
-) -> tuple[list[Feed], list[str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What there is to read, and what is not read."""
+
+    feeds: Sequence[Feed]
+    notes: Sequence[str]
+    unreadable: Sequence[StewardError]
+
+
+def _find(logs: Sequence[Path], telemetry: Sequence[Path], patterns: dict[str, str]) -> _Found:
     from steward.inspection.feeds import LogFeed, TelemetryFeed
     from steward.observe.logs import streams_of
 
@@ -201,7 +216,29 @@ def _feeds(
     notes = _left_out(found.skipped)
     if named and not found.streams:
         notes.append(f"no log was found in {', '.join(str(path) for path in named)}")
-    return feeds, notes
+    return _Found(feeds=feeds, notes=notes, unreadable=found.unreadable)
+
+
+def _nothing_to_read(found: _Found, logs: Sequence[Path]) -> StewardError:
+    """Return the error to raise, after printing those before it."""
+    *others, last = found.unreadable or [
+        StewardError(
+            "there is no log to look at",
+            where=", ".join(map(str, logs)),
+            hint="; ".join(found.notes) or "name a log, or a folder that has logs",
+        )
+    ]
+    for each in others:
+        print_error(each, as_json=False)
+    return last
+
+
+def _without_a_line(report: RunReport) -> list[StewardError]:
+    """Return an error for each stream of which nothing could be read, such as damaged archives."""
+    hint = "check the file: nothing of it was searched"
+    notes = [note for each in report.streams if each.lines == 0 for note in each.notes]
+    parts = [note.partition(": ") for note in notes]  # the file, which may be one of several
+    return [StewardError(problem, where=where, hint=hint) for where, _, problem in parts]
 
 
 def _left_out(skipped: Mapping[str, str]) -> list[str]:

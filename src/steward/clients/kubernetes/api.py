@@ -1,43 +1,41 @@
-"""Requests to the API server: lists in pages, and watches that stream changes."""
+"""Requests to the API server: lists in pages, watches that stream changes, and single writes."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from steward.clients.kubernetes.credentials import Credentials
-from steward.errors import StewardError
+from steward.clients.kubernetes.faults import (
+    GoneError,
+    KubernetesError,
+    refused_answer,
+    unreachable,
+)
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["OPEN", "Api", "GoneError", "KubernetesError"]
+__all__ = ["MANAGER", "OPEN", "Api", "GoneError", "KubernetesError"]
+
+MANAGER = "steward"  # under this name the server notes which fields we have set
 
 OPEN = "OPEN"  # the watch is accepted: all is well, even if nothing ever changes
 PAGE = 500
 WATCH_S = 240
 MOST_LINE_BYTES = 2**25  # etcd keeps objects below 2 MB
-_HINTS = {
-    401: "the token is not accepted (any more): look at the kubeconfig or the service account",
-    403: "it may not list or watch these: see deploy/kubernetes for the role it needs",
-}
-
-
-class KubernetesError(StewardError):
-    """The API server did not answer, or refused."""
-
-
-class GoneError(KubernetesError):
-    """The server no longer has that version: everything has to be listed again."""
 
 
 class Api:
     """One API server. A connection is made with the first request."""
 
-    def __init__(self, access: Credentials, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, access: Credentials, *, timeout_s: float = 10.0, manager: str = MANAGER
+    ) -> None:
         self.access = access
+        self._manager = manager
         self._timeout_s = timeout_s
         self._client: httpx.Client | None = None
         self._lock = threading.Lock()  # several threads watch through one client
@@ -46,12 +44,20 @@ class Api:
         """Return what the server calls itself, e.g. `v1.29.3`."""
         return str(self._page("/version", {}).get("gitVersion", "of unknown version"))
 
-    def list(self, path: str) -> tuple[list[dict[str, Any]], str]:
-        """Return all objects and the version of the world that they are of."""
+    def list(
+        self, path: str, *, fields: str = "", labels: str = ""
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Return all objects and the version of the world that they are of.
+
+        `fields`: only those whose fields have these values, e.g. `spec.nodeName=n1`; `labels`: only
+        those with these labels.
+        """
         items: list[dict[str, Any]] = []
         token = ""
         while True:
             query = {"limit": str(PAGE), **({"continue": token} if token else {})}
+            query |= {"fieldSelector": fields} if fields else {}
+            query |= {"labelSelector": labels} if labels else {}
             page = self._page(path, query)
             found = page.get("items")
             items += [each for each in found or () if isinstance(each, dict)]
@@ -82,7 +88,30 @@ class Api:
                 for line in _lines(answer):
                     yield _change(line, path)
         except httpx.HTTPError as fault:
-            raise _unreachable(fault, self.access.server) from fault
+            raise unreachable(fault, self.access.server) from fault
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return one object."""
+        return self._answer("GET", path)
+
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create an object, or call what is made by creating one (a review, an eviction)."""
+        return self._answer("POST", path, {"fieldManager": self._manager}, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Merge `body` into an object.
+
+        With `metadata.resourceVersion` in it, only if the object is still of that version.
+        """
+        return self._answer("PATCH", path, {"fieldManager": self._manager}, body)
+
+    def delete(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Delete an object; `body` are the options, such as what becomes of what it owns."""
+        return self._answer("DELETE", path, {}, body)
+
+    def text(self, path: str, query: Mapping[str, str]) -> bytes:
+        """Return an answer that is no JSON: the log of a container."""
+        return self._sent("GET", path, query, None).content
 
     def close(self) -> None:
         """Close the connections."""
@@ -91,14 +120,16 @@ class Api:
             self._client = None
 
     def _page(self, path: str, query: dict[str, str]) -> dict[str, Any]:
-        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+        return self._answer("GET", path, query)
 
-        try:
-            answer = self._open().get(path, params=query, headers=self._headers())
-        except httpx.HTTPError as fault:
-            raise _unreachable(fault, self.access.server) from fault
-        if answer.status_code != 200:
-            raise self._refused(answer, path)
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        answer = self._sent(method, path, query, body)
         try:
             page = answer.json()
         except ValueError as fault:
@@ -107,12 +138,39 @@ class Api:
             raise KubernetesError(f"{path}: the answer is not an object", where="kubernetes")
         return page
 
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+    ) -> httpx.Response:
+        import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
+
+        headers = self._headers()
+        if body is not None:
+            kind = "merge-patch+json" if method == "PATCH" else "json"
+            headers["Content-Type"] = f"application/{kind}"
+        text = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._open().request(method, path, params=query, headers=headers, content=text)
+        except httpx.HTTPError as fault:
+            raise unreachable(fault, self.access.server) from fault
+        if answer.status_code not in (200, 201, 202):
+            raise self._refused(answer, path)
+        return answer
+
     def _refused(self, answer: httpx.Response, path: str) -> KubernetesError:
         """Return the error of an answer; a credential that was refused is made anew next time."""
         if answer.status_code == 401 and self.access.plugin is not None:
             self.access.plugin.forget()
             self.close()  # the certificate belongs to the connection
-        return _refused(answer.status_code, _status(answer), path)
+        return refused_answer(
+            answer.status_code,
+            _status(answer),
+            path,
+            retry_after=answer.headers.get("Retry-After", ""),
+        )
 
     def _open(self) -> httpx.Client:
         import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
@@ -155,7 +213,7 @@ def _change(line: bytes, path: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(found, dict):
         raise KubernetesError(f"{path}: a change is about nothing", where="kubernetes")
     if kind == "ERROR":
-        raise _refused(int(found.get("code") or 500), str(found.get("message") or ""), path)
+        raise refused_answer(int(found.get("code") or 500), str(found.get("message") or ""), path)
     return kind, found
 
 
@@ -165,15 +223,3 @@ def _status(answer: httpx.Response) -> str:
         return str(status.get("message") or "") if isinstance(status, dict) else ""
     except ValueError:
         return answer.text[:200]
-
-
-def _refused(code: int, message: str, path: str) -> KubernetesError:
-    kind = GoneError if code == 410 else KubernetesError
-    problem = f"{path}: {code} {message}".rstrip()
-    return kind(problem, where="kubernetes", hint=_HINTS.get(code, ""))
-
-
-def _unreachable(fault: httpx.HTTPError, server: str) -> KubernetesError:
-    problem = f"{server} does not answer: {fault or type(fault).__name__}"
-    hint = "is the API server up, and reachable from here?"
-    return KubernetesError(problem, where="kubernetes", hint=hint)

@@ -37,6 +37,7 @@ class Credentials:
     insecure: bool = False
     found_in: str = ""
     plugin: ExecPlugin | None = None
+    namespace: str = ""  # of the context, or of the pod that we run in
 
     def bearer(self) -> str:
         """Return the token as it is now; empty where a certificate is used."""
@@ -81,12 +82,12 @@ def find_credentials(kubeconfig: str = "", *, context: str = "") -> Credentials 
     if host and (_MOUNTED / "token").exists():
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         name = f"[{host}]" if ":" in host else host
-        ca = _MOUNTED / "ca.crt"
         return Credentials(
             server=f"https://{name}:{port}",
-            ca=ca.read_text(encoding="utf-8") if ca.exists() else "",
+            ca=_text(_MOUNTED / "ca.crt"),
             token_file=str(_MOUNTED / "token"),
             found_in="this pod's service account",
+            namespace=_text(_MOUNTED / "namespace"),
         )
     usual = Path.home() / ".kube" / "config"
     return _from_file(usual, context) if usual.exists() else None
@@ -122,7 +123,12 @@ def _from_file(file: Path, context: str) -> Credentials:
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         found_in=where,
         plugin=_plugin(user, cluster, where),
+        namespace=str(chosen.get("namespace") or ""),
     )
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip() if file.exists() else ""
 
 
 def _plugin(user: Mapping[str, Any], cluster: Mapping[str, Any], where: str) -> ExecPlugin | None:

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-__all__ = ["KubeNode", "Pod", "WarningEvent", "node_from", "pod_from", "quantity", "warned_from"]
+from steward.clients.kubernetes.annotations import annotations_of, managers_of
+
+__all__ = [
+    "WHOLE_GPUS",
+    "KubeNode",
+    "Pod",
+    "WarningEvent",
+    "map_in",
+    "maps_in",
+    "node_from",
+    "pod_from",
+    "quantity",
+    "time_s",
+    "warned_from",
+]
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 _SLICES = ("nvidia.com/mig-", "nvidia.com/gpu.shared")
@@ -46,6 +60,18 @@ class Pod:
     restarts: int
     exit_code: int | None
     ended_reason: str  # OOMKilled, Error, Completed, ...
+    version: str = ""
+    owner_uid: str = ""
+    controlled: bool = False  # by something that replaces it when it is evicted
+    left_alone: str = ""  # what of its namespace leaves stopping it to people
+    counted: bool = False  # its Job counts an eviction as a failure, or cannot be read
+    gates: tuple[str, ...] = ()  # it is not scheduled before these are removed
+    leaving: bool = False  # it was deleted or evicted, and has its grace period
+    grace_s: float = 30.0
+    devices: Mapping[str, int] = field(default_factory=dict)  # by resource name
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +88,11 @@ class KubeNode:
     gpu_memory_bytes: int
     cpus: int
     memory_bytes: int
+    version: str = ""
+    cordoned_by: frozenset[str] = frozenset()  # managers of the field
+    devices: Mapping[str, int] = field(default_factory=dict)  # by resource name
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +111,20 @@ class WarningEvent:
 
 def pod_from(raw: Mapping[str, Any]) -> Pod | None:
     """Read a pod; None when it is not one."""
-    meta, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    meta, spec, status = map_in(raw, "metadata"), map_in(raw, "spec"), map_in(raw, "status")
     if not meta.get("uid"):
         return None
-    containers = _maps(spec, "containers")
-    requests = [_map(_map(each, "resources"), "requests") for each in containers]
-    limits = [_map(_map(each, "resources"), "limits") for each in containers]
+    containers = maps_in(spec, "containers")
+    requests = [map_in(map_in(each, "resources"), "requests") for each in containers]
+    limits = [map_in(map_in(each, "resources"), "limits") for each in containers]
     # GPUs are requested as limits; requests follow. Either may be all that is written.
     devices = [{**request, **limit} for request, limit in zip(requests, limits, strict=True)]
-    owner = next(iter(_maps(meta, "ownerReferences")), {})
+    owner = next(iter(maps_in(meta, "ownerReferences")), {})
     reason, message = _why(status)
     ends = [*_ends(status)]
     worst = max(ends, key=_badness, default={})
     phase = str(status.get("phase") or "Unknown")
+    grace_s = spec.get("terminationGracePeriodSeconds")
     return Pod(
         uid=str(meta["uid"]),
         name=str(meta.get("name") or ""),
@@ -101,14 +133,14 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
         phase=phase,
         reason=reason,
         message=message,
-        created_s=_time(meta.get("creationTimestamp")) or 0.0,
-        start_s=_time(status.get("startTime")) if spec.get("nodeName") else None,
+        created_s=time_s(meta.get("creationTimestamp")) or 0.0,
+        start_s=time_s(status.get("startTime")) if spec.get("nodeName") else None,
         end_s=_end(phase, ends),
         owner_kind=str(owner.get("kind") or ""),
         owner_name=str(owner.get("name") or ""),
         gpus=sum(int(quantity(each.get(name))) for each in devices for name in WHOLE_GPUS),
         slices=_slices(devices),
-        gpu_product=str(_map(spec, "nodeSelector").get("nvidia.com/gpu.product") or ""),
+        gpu_product=str(map_in(spec, "nodeSelector").get("nvidia.com/gpu.product") or ""),
         cpus=sum(quantity(each.get("cpu")) for each in requests),
         memory_bytes=int(sum(quantity(each.get("memory")) for each in requests)),
         memory_limit_bytes=int(sum(quantity(each.get("memory")) for each in limits)),
@@ -116,19 +148,31 @@ def pod_from(raw: Mapping[str, Any]) -> Pod | None:
         restarts=sum(int(each.get("restartCount") or 0) for each in _containers(status)),
         exit_code=int(worst["exitCode"]) if "exitCode" in worst else None,
         ended_reason=str(worst.get("reason") or ""),
+        version=str(meta.get("resourceVersion") or ""),
+        owner_uid=str(owner.get("uid") or ""),
+        controlled=bool(owner.get("controller")),
+        gates=tuple(str(each.get("name")) for each in maps_in(spec, "schedulingGates")),
+        leaving=bool(meta.get("deletionTimestamp")),
+        grace_s=30.0 if grace_s is None else float(grace_s),
+        devices=_devices(devices),
+        node_selector={str(k): str(v) for k, v in map_in(spec, "nodeSelector").items()},
+        priority_class=str(spec.get("priorityClassName") or ""),
+        annotations=annotations_of(meta),
     )
 
 
 def node_from(raw: Mapping[str, Any]) -> KubeNode | None:
     """Read a node; None when it is not one."""
-    meta, spec, status = _map(raw, "metadata"), _map(raw, "spec"), _map(raw, "status")
+    meta, spec, status = map_in(raw, "metadata"), map_in(raw, "spec"), map_in(raw, "status")
     if not meta.get("uid"):
         return None
-    has = _map(status, "capacity")
-    labels = _map(meta, "labels")
-    ready = next((each for each in _maps(status, "conditions") if each.get("type") == "Ready"), {})
+    has = map_in(status, "capacity")
+    labels = map_in(meta, "labels")
+    ready = next(
+        (each for each in maps_in(status, "conditions") if each.get("type") == "Ready"), {}
+    )
     is_ready = {"True": True, "False": False}.get(str(ready.get("status")))
-    taints = [str(each.get("key") or "") for each in _maps(spec, "taints")]
+    taints = [str(each.get("key") or "") for each in maps_in(spec, "taints")]
     cordoned = bool(spec.get("unschedulable"))
     return KubeNode(
         uid=str(meta["uid"]),
@@ -143,19 +187,24 @@ def node_from(raw: Mapping[str, Any]) -> KubeNode | None:
         gpu_memory_bytes=int(quantity(labels.get("nvidia.com/gpu.memory")) * 2**20),
         cpus=int(quantity(has.get("cpu"))),
         memory_bytes=int(quantity(has.get("memory"))),
+        version=str(meta.get("resourceVersion") or ""),
+        cordoned_by=managers_of(meta, "unschedulable"),
+        devices=_devices([has]),
+        labels={str(key): str(value) for key, value in labels.items()},
+        annotations=annotations_of(meta),
     )
 
 
 def warned_from(raw: Mapping[str, Any]) -> WarningEvent | None:
     """Read an event of the kind Warning; None for all others."""
-    meta, about = _map(raw, "metadata"), _map(raw, "involvedObject")
+    meta, about = map_in(raw, "metadata"), map_in(raw, "involvedObject")
     if raw.get("type") != "Warning" or not meta.get("uid"):
         return None
     times = (raw.get("lastTimestamp"), raw.get("eventTime"), meta.get("creationTimestamp"))
-    series = _map(raw, "series")
+    series = map_in(raw, "series")
     return WarningEvent(
         uid=str(meta["uid"]),
-        t_s=next((t_s for t_s in map(_time, times) if t_s is not None), None),
+        t_s=next((t_s for t_s in map(time_s, times) if t_s is not None), None),
         reason=str(raw.get("reason") or "Unknown"),
         message=str(raw.get("message") or "")[:1000],
         kind=str(about.get("kind") or ""),
@@ -182,38 +231,38 @@ def _why(status: Mapping[str, Any]) -> tuple[str, str]:
     """Return why a pod waits or failed: its own message, the scheduler's, or a container's."""
     if status.get("reason"):
         return str(status["reason"]), str(status.get("message") or "")
-    for condition in _maps(status, "conditions"):
+    for condition in maps_in(status, "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("reason") or ""), str(condition.get("message") or "")
     for container in _containers(status):
-        waiting = _map(_map(container, "state"), "waiting")
+        waiting = map_in(map_in(container, "state"), "waiting")
         if waiting.get("reason"):
             return str(waiting["reason"]), str(waiting.get("message") or "")
     return "", ""
 
 
 def _containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*_maps(status, "initContainerStatuses"), *_maps(status, "containerStatuses")]
+    return [*maps_in(status, "initContainerStatuses"), *maps_in(status, "containerStatuses")]
 
 
 def _ends(status: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     """Return how containers ended, now or before they were started again."""
     for container in _containers(status):
         for when in ("state", "lastState"):
-            ended = _map(_map(container, when), "terminated")
+            ended = map_in(map_in(container, when), "terminated")
             if ended:
                 yield ended
 
 
 def _badness(ended: Mapping[str, Any]) -> tuple[bool, bool, float]:
     killed = ended.get("reason") == "OOMKilled"
-    return killed, bool(ended.get("exitCode")), _time(ended.get("finishedAt")) or 0.0
+    return killed, bool(ended.get("exitCode")), time_s(ended.get("finishedAt")) or 0.0
 
 
 def _end(phase: str, ends: list[Mapping[str, Any]]) -> float | None:
     if phase not in ("Succeeded", "Failed"):
         return None
-    return max((_time(each.get("finishedAt")) or 0.0 for each in ends), default=0.0) or None
+    return max((time_s(each.get("finishedAt")) or 0.0 for each in ends), default=0.0) or None
 
 
 def _slices(devices: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -226,17 +275,30 @@ def _slices(devices: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _map(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _devices(each: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return how many there are of each extended resource: GPUs, and slices of them."""
+    found: dict[str, int] = {}
+    for named in each:
+        for name, count in named.items():
+            if "/" in name and (number := int(quantity(count))):
+                found[name] = found.get(name, 0) + number
+    return found
+
+
+def map_in(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the object under a name; empty where there is none."""
     value = raw.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _maps(raw: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def maps_in(raw: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in the list under a name."""
     value = raw.get(name)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _time(value: object) -> float | None:
+def time_s(value: object) -> float | None:
+    """Read a time; None where it is none."""
     try:
         return datetime.fromisoformat(str(value)).timestamp() if value else None
     except (ValueError, OverflowError):

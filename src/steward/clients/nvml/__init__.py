@@ -9,6 +9,11 @@ leaves no time to build an object per value. nvidia-ml-py finds the library.
 from steward.clients.nvml.devices import SWITCH, Device, Slice
 from steward.clients.nvml.driver import Driver
 from steward.clients.nvml.library import DriverMissingError, GpuLostError, Library
+from steward.clients.nvml.power_limits import (
+    PowerLimitControl,
+    PowerLimitRefusedError,
+    PowerLimits,
+)
 from steward.clients.nvml.processes import DriverProcess
 from steward.clients.nvml.readers import DeviceReader, DeviceReaders
 from steward.clients.nvml.registry import GpuRegistry, SamplingPlan, shared_registry
@@ -25,6 +30,9 @@ __all__ = [
     "GpuLostError",
     "GpuRegistry",
     "Library",
+    "PowerLimitControl",
+    "PowerLimitRefusedError",
+    "PowerLimits",
     "SamplingPlan",
     "Slice",
     "Xid",

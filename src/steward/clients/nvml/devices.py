@@ -40,6 +40,7 @@ class Device:
     bus_id: str
     peers: tuple[str, ...]
     has_counters: bool  # GPM: hardware counters, from Hopper on
+    least_watts: float = 0.0  # lowest power limit; 0 where it cannot be set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ def describe(library: Library, index: int) -> Device:
         bus_id=_bus_id(library, "nvmlDeviceGetPciInfo_v3", handle),
         peers=_peers(library, handle),
         has_counters=_has_counters(library, handle),
+        least_watts=_least_milliwatts(library, handle) / 1000,
     )
 
 
@@ -132,6 +134,12 @@ def _memory_bytes(library: Library, handle: c_void_p) -> int:
 def _max_milliwatts(library: Library, handle: c_void_p) -> int:
     calls = ("nvmlDeviceGetPowerManagementDefaultLimit", "nvmlDeviceGetEnforcedPowerLimit")
     return next((limit for call in calls if (limit := library.number(call, handle))), 0)
+
+
+def _least_milliwatts(library: Library, handle: c_void_p) -> int:
+    least, most = c_uint32(), c_uint32()
+    call = "nvmlDeviceGetPowerManagementLimitConstraints"
+    return 0 if library.call(call, handle, byref(least), byref(most)) else int(least.value)
 
 
 def _peers(library: Library, handle: c_void_p) -> tuple[str, ...]:

@@ -6,32 +6,30 @@ import codecs
 import os
 import re
 import select
-import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeVar
 
+from steward.clients.slurm.accounting import (
+    ASSOCIATION_FIELDS,
+    QOS_FIELDS,
+    Accounting,
+    read_accounting,
+)
 from steward.clients.slurm.jobs import SACCT_FIELDS, SlurmJob, job_from_json, job_from_sacct
 from steward.clients.slurm.json_stream import read_entries
 from steward.clients.slurm.nodes import SlurmNode, node_from_json
+from steward.clients.slurm.program import SEPARATOR, SlurmError, SlurmPrograms
+from steward.clients.slurm.reservations import SlurmReservation, reservation_from_line
 from steward.errors import StewardError
 
-__all__ = ["SlurmCommands", "SlurmError", "SlurmMissingError"]
+__all__ = ["SlurmCommands"]
 
 T = TypeVar("T")
-SEPARATOR = "\x1f"  # a job may be called anything, but hardly that
 _CHUNK = 2**20
 _HINT = "look at `scontrol ping` and at slurmctld's log on the controller"
-
-
-class SlurmError(StewardError):
-    """Slurm did not answer, or not in a way that can be relied on."""
-
-
-class SlurmMissingError(SlurmError):
-    """Slurm's commands are not on this machine."""
 
 
 class SlurmCommands:
@@ -42,19 +40,13 @@ class SlurmCommands:
 
     def __init__(self, *, folder: str = "", conf: str = "", timeout_s: float = 20.0) -> None:
         self.refused = 0
-        self._folder = folder
+        self._programs = SlurmPrograms(folder=folder, conf=conf)
         self._timeout_s = timeout_s
         self._scontrol_has_json = True
-        # Seconds since 1970: local times are ambiguous when clocks are set back.
-        self._env = {
-            **os.environ,
-            "SLURM_TIME_FORMAT": "%s",
-            **({"SLURM_CONF": conf} if conf else {}),
-        }
 
     def found(self) -> bool:
         """Return whether the commands are installed."""
-        return self._path("squeue") is not None
+        return self._programs.find("squeue") is not None
 
     def version(self) -> str:
         """Return Slurm's version, e.g. `slurm 22.05.8`, without a call to the controller."""
@@ -84,25 +76,37 @@ class SlurmCommands:
                 self._scontrol_has_json = False  # before 23.02
         return self._listed(["sinfo", "--json"], "nodes", node_from_json)
 
-    def ended(self, *, past_s: float) -> list[SlurmJob]:
-        """Return what accounting has of jobs that ran in the last `past_s` seconds."""
-        columns = ",".join(SACCT_FIELDS)
-        since = f"now-{max(1, int(past_s))}seconds"
-        how = ["-a", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", "-S", since, "-o", columns]
-        jobs = [job_from_sacct(line, SEPARATOR) for line in self._lines(["sacct", *how])]
+    def reservations(self) -> list[SlurmReservation]:
+        """Return all reservations of whole nodes, also those to come."""
+        lines = self._lines(["scontrol", "--oneliner", "show", "reservation"])
+        found = [reservation_from_line(line) for line in lines]
+        return [each for each in found if each is not None]
+
+    def ended(
+        self, *, past_s: float, up_to_s: float = 0.0, every_run: bool = False
+    ) -> list[SlurmJob]:
+        """Return what accounting has of jobs that ran between `past_s` and `up_to_s` seconds ago.
+
+        `every_run`: also the runs before the last of jobs that were requeued.
+        """
+        since, until = (f"now-{max(1, int(each))}seconds" for each in (past_s + 1.0, up_to_s))
+        how = ["-a", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", "-S", since]
+        how += ["-E", until] if up_to_s >= 1.0 else []
+        how += ["-D"] if every_run else []
+        how += ["-o", ",".join(SACCT_FIELDS)]
+        jobs = [_tried_line(line) for line in self._lines(["sacct", *how])]
         self.refused += sum(job is None for job in jobs)
         return [job for job in jobs if job is not None]
 
-    def shares(self) -> dict[str, int]:
-        """Return the accounts and their shares, from accounting."""
-        what = ["show", "assoc", "format=Account,User,Fairshare"]
-        lines = self._lines(["sacctmgr", "-n", "-P", *what])
-        cells = [line.split("|") for line in lines]
-        return {
-            row[0]: int(row[2]) if row[2].isdigit() else 1
-            for row in cells
-            if len(row) == 3 and row[0] and not row[1]
-        }
+    def accounting(self) -> Accounting:
+        """Return the accounts with their shares and limits."""
+        return read_accounting(
+            self._managed("assoc", ASSOCIATION_FIELDS), self._managed("qos", QOS_FIELDS)
+        )
+
+    def _managed(self, what: str, columns: Sequence[str]) -> list[str]:
+        shown = f"format={','.join(columns)}"
+        return self._lines(["sacctmgr", "-n", "-P", "show", what, shown])
 
     # -- running -------------------------------------------------------------------------------
 
@@ -131,15 +135,12 @@ class SlurmCommands:
 
     def _output(self, command: Sequence[str]) -> Iterator[str]:
         """Yield what a command prints, and raise if it fails or takes too long."""
-        path = self._path(command[0])
-        if path is None:
-            hint = "install Slurm's commands here, or name their folder: plugs.slurm.folder"
-            raise SlurmMissingError(f"there is no {command[0]} on this machine", hint=hint)
+        path = self._programs.path(command[0])
         deadline_s = time.monotonic() + self._timeout_s
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         with tempfile.TemporaryFile() as errors:
             program = subprocess.Popen(  # noqa: S603 - a fixed program, no shell
-                [path, *command[1:]], stdout=subprocess.PIPE, stderr=errors, env=self._env
+                [path, *command[1:]], stdout=subprocess.PIPE, stderr=errors, env=self._programs.env
             )
             try:
                 assert program.stdout is not None  # noqa: S101 - it is a pipe
@@ -169,8 +170,13 @@ class SlurmCommands:
         problem = f"no answer within {self._timeout_s:g} s"
         return SlurmError(problem, where=command[0], hint=f"{_HINT}, or raise timeout_s")
 
-    def _path(self, program: str) -> str | None:
-        return shutil.which(program, path=self._folder or None)
+
+def _tried_line(line: str) -> SlurmJob | None:
+    """Make a job of a line of sacct; None of one that is nonsense."""
+    try:
+        return job_from_sacct(line, SEPARATOR)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _tried(make: Callable[[dict[str, Any]], T | None], raw: object) -> T | None:

@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from steward.clients.slurm.job_mark import JobMark
+from steward.clients.slurm.sacct_row import ROW_FIELDS, row_from_line
 from steward.clients.slurm.syntax import (
     Gres,
     gpu_count,
     gres,
+    holder,
     hosts,
     mebibytes,
     number,
     tres,
     upper_names,
+    wait_status,
+    whole_number,
 )
 
 __all__ = ["ENDED", "SACCT_FIELDS", "WAITING", "SlurmJob", "job_from_json", "job_from_sacct"]
 
 MIB = 2**20
-SACCT_FIELDS = (
-    "JobIDRaw",
-    "JobID",
-    "JobName",
-    "User",
-    "Account",
-    "Partition",
-    "State",
-    "ExitCode",
-    "Submit",
-    "Start",
-    "End",
-    "TimelimitRaw",
-    "NodeList",
-    "AllocTRES",
-    "ReqTRES",
-    "Priority",
+SACCT_FIELDS = (*ROW_FIELDS[:11], "TimelimitRaw", *ROW_FIELDS[11:])  # as in recorded lines
+
+_DEPENDS = frozenset(
+    {
+        "Dependency",
+        "DependencyNeverSatisfied",
+        "JobArrayTaskLimit",
+        "ReqNodeNotAvail",  # its nodes are reserved, drained or down
+        "Reservation",
+    }
 )
 
 
@@ -69,6 +66,29 @@ class SlurmJob:
     restarts: int | None  # unknown to accounting
     array: str  # 6_0: a task; 6_[2-9]: tasks that wait
     cluster: str
+    comment: str = ""  # accounting seldom has it
+    reservation: str = ""  # that it was submitted for
+
+    @property
+    def mark(self) -> JobMark:
+        """What it and steward have noted in its comment."""
+        return JobMark.read(self.comment)
+
+    @property
+    def is_kept_waiting(self) -> bool:
+        """Whether it waits for a person, a job or nodes: for nothing that a decision changes.
+
+        One that was submitted for a reservation is started by Slurm there, and nowhere else.
+        """
+        return bool(self.reservation) or self.reason in _DEPENDS or self.is_held_by_hand
+
+    @property
+    def is_held_by_hand(self) -> bool:
+        """Whether a person keeps it waiting; one that is held for steward is not."""
+        mark = self.mark
+        for_steward = mark.hold or (mark.did is not None and mark.did.held)
+        held_by = holder(self.reason)
+        return held_by == "admin" or (bool(held_by) and not for_steward)
 
 
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
@@ -124,40 +144,40 @@ def job_from_json(raw: Mapping[str, Any]) -> SlurmJob | None:
         restarts=int(number(raw.get("restart_cnt")) or 0),
         array=_array(raw),
         cluster=_text(raw, "cluster"),
+        comment=_text(raw, "comment"),
+        reservation=_text(raw, "resv_name"),
     )
 
 
 def job_from_sacct(line: str, separator: str) -> SlurmJob | None:
     """Read one line of sacct's columns, in the order of `SACCT_FIELDS`."""
-    cells = line.split(separator)
-    if len(cells) != len(SACCT_FIELDS) or not cells[0].isdigit():
+    row = row_from_line(line, SACCT_FIELDS, separator)
+    if row is None:
         return None
-    cell = dict(zip(SACCT_FIELDS, cells, strict=True))
-    wanted, held = tres(cell["ReqTRES"]), tres(cell["AllocTRES"])
-    code, _, signal = cell["ExitCode"].partition(":")
-    resources = held or wanted
+    code, signal = row.exit
+    cell = row.cell
     return SlurmJob(
         id=cell["JobIDRaw"],
         name=cell["JobName"],
         user=cell["User"],
         account=cell["Account"],
         partition=cell["Partition"],
-        states=(cell["State"].partition(" ")[0].upper(),),  # CANCELLED by 1000
+        states=(row.state,),
         reason="",
-        submit_s=_seconds(cell["Submit"]) or 0.0,
-        start_s=_seconds(cell["Start"]),
-        end_s=_seconds(cell["End"]),
-        limit_s=_minutes(_seconds(cell["TimelimitRaw"])),
-        priority=int(_seconds(cell["Priority"]) or 0),
-        nodes=hosts(cell["NodeList"]),
+        submit_s=row.submit_s,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        limit_s=_minutes(float(whole_number(cell["TimelimitRaw"])) or None),
+        priority=row.priority,
+        nodes=row.nodes,
         exclusive=False,
-        cpus=int(_seconds(resources.get("cpu", "")) or 0),
-        memory_bytes=int(mebibytes(resources.get("mem", "")) * MIB),
-        gpus=gpu_count(held) or gpu_count(wanted),
-        gpu_types=_typed(wanted),
+        cpus=row.cpus,
+        memory_bytes=int(mebibytes(row.resources.get("mem", "")) * MIB),
+        gpus=row.gpus,
+        gpu_types=_typed(row.wanted),
         gres=(),
-        exit_code=int(_seconds(code) or 0),
-        signal=int(_seconds(signal) or 0),
+        exit_code=code,
+        signal=signal,
         restarts=None,
         array=cell["JobID"] if "_" in cell["JobID"] else "",
         cluster="",
@@ -180,10 +200,7 @@ def _exit(value: object) -> tuple[int, int]:
         signal = value.get("signal")
         id_ = signal.get("id", signal.get("signal_id")) if isinstance(signal, Mapping) else None
         return int(number(value.get("return_code")) or 0), int(number(id_) or 0)
-    status = int(number(value) or 0)
-    if os.WIFSIGNALED(status):
-        return 0, os.WTERMSIG(status)
-    return os.WEXITSTATUS(status), 0
+    return wait_status(int(number(value) or 0))
 
 
 def _types(raw: Mapping[str, Any], wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -209,10 +226,3 @@ def _array(raw: Mapping[str, Any]) -> str:
 
 def _minutes(value: float | None) -> float | None:
     return None if value is None else value * 60.0
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None  # Unknown, None, Partition_Limit

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from steward.model.hostlist import hosts, numbers, split_outside
 
-__all__ = ["Gres", "gpu_count", "gres", "hosts", "mebibytes", "number", "tres", "upper_names"]
+__all__ = [
+    "Gres",
+    "epoch_s",
+    "gpu_count",
+    "gres",
+    "holder",
+    "hosts",
+    "mebibytes",
+    "number",
+    "tres",
+    "upper_names",
+    "wait_status",
+    "whole_gpus",
+    "whole_number",
+]
 
+_HOLDERS = {
+    "jobhelduser": "user",
+    "jobheldadmin": "admin",
+    "job requeued in held state": "requeue",
+}
 MOST_DEVICES = 256  # of one node
 _SUFFIXES = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+_SLICE = re.compile(r"\dg\.\d+gb$")  # a MIG profile: a slice, whose GPU is unknown to Slurm
 _GRES = re.compile(r"(?P<name>[^:(,]+)(?::(?P<type>[^:(,]*[^:(,\d][^:(,]*))?(?::(?P<count>\d+))?")
 
 
@@ -62,8 +83,8 @@ def gpu_count(resources: Mapping[str, str]) -> int:
     >>> gpu_count({"gres/gpu": "4", "gres/gpu:a100": "4"}), gpu_count({"gres/gpu:a100": "2"})
     (4, 2)
     """
-    typed = sum(_whole(v) for name, v in resources.items() if name.startswith("gres/gpu:"))
-    return _whole(resources.get("gres/gpu", "")) or typed
+    typed = sum(whole_number(v) for name, v in resources.items() if name.startswith("gres/gpu:"))
+    return whole_number(resources.get("gres/gpu", "")) or typed
 
 
 def mebibytes(text: str) -> float:
@@ -92,6 +113,11 @@ def gres(text: str) -> tuple[Gres, ...]:
     return tuple(each for part in parts for each in _one_gres(part))
 
 
+def whole_gpus(held: Iterable[Gres]) -> list[Gres]:
+    """Return the GPUs among generic resources, without slices of GPUs."""
+    return [each for each in held if each.name == "gpu" and not _SLICE.search(each.type)]
+
+
 def _one_gres(text: str) -> Iterator[Gres]:
     text = text.strip().removeprefix("gres:").removeprefix("gres/").replace("=", ":", 1)
     found = _GRES.match(text)
@@ -105,5 +131,33 @@ def _one_gres(text: str) -> Iterator[Gres]:
     yield Gres(name=found["name"], type=found["type"] or "", count=count, indices=indices)
 
 
-def _whole(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+def whole_number(text: str) -> int:
+    """Return a number in digits; 0 for anything else."""
+    return int(text) if text.isdecimal() else 0
+
+
+def epoch_s(text: str) -> float | None:
+    """Return a time in seconds since 1970; None for 0, `N/A`, `Unknown` and `None`."""
+    return float(text) if text.isdecimal() and int(text) else None
+
+
+def wait_status(status: int) -> tuple[int, int]:
+    """Return exit code and signal of a status as wait(2) gives it.
+
+    >>> wait_status(3 << 8), wait_status(9)
+    ((3, 0), (0, 9))
+    """
+    if os.WIFSIGNALED(status):
+        return 0, os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), 0
+
+
+def holder(reason: str) -> str:
+    """Return who holds a job by Slurm's reason: `user`, `admin`, `requeue`, or nobody.
+
+    Both of its spellings are known, and the first of two reasons counts.
+
+    >>> holder("JobHeldUser,JobArrayTaskLimit"), holder("job_requeued_in_held_state"), holder("")
+    ('user', 'requeue', '')
+    """
+    return _HOLDERS.get(reason.partition(",")[0].replace("_", " ").lower(), "")

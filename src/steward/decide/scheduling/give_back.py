@@ -20,9 +20,9 @@ __all__ = ["GiveBack"]
 class GiveBack:
     """Ends a loan when its owner stirs: uses its GPUs, or works on its host, which comes before.
 
-    A loan also ends when nobody can see its owner, and when its borrower does not start within
-    `start_within_s`. The loop always asks this policy, whatever the configuration names and
-    however little autonomy is left.
+    A loan also ends when its time is over or its engine wants it back, when nobody can see its
+    owner, and when its borrower does not start within `start_within_s`. The loop always asks this
+    policy, whatever the configuration names and however little autonomy is left.
     """
 
     check_after_s: float = 600.0
@@ -37,9 +37,19 @@ class GiveBack:
     def _call_backs(self, view: ClusterView) -> Iterator[Decision]:
         for loan in view.loans:
             rows = [view.gpu_row[gpu] for gpu in loan.gpus if gpu in view.gpu_row]
-            reason = self._why_back(view, loan, rows) if loan.owner in view.details else ""
+            if loan.owner not in view.details:
+                continue
+            reason = self._why_due(view, loan) or self._why_back(view, loan, rows)
             if reason:
                 yield self._call_back(view, loan, reason)
+
+    @staticmethod
+    def _why_due(view: ClusterView, loan: Loan) -> str:
+        if loan.wanted:
+            return loan.wanted
+        if loan.until_s is not None and view.t_s >= loan.until_s:
+            return f"the {loan.until_s - loan.since_s:.0f} s that it was lent for are over"
+        return ""
 
     def _why_back(self, view: ClusterView, loan: Loan, rows: list[int]) -> str:
         gpus = view.gpus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
 from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
 from steward.model.identity import DecisionId, JobId, stable_id
+from steward.model.job import Job
 from steward.model.view import HEALTH_CODES, QUEUED, ClusterView
 
 __all__ = ["LendIdle"]
@@ -27,9 +29,10 @@ class LendIdle:
     """Chooses the borrower that deserves it most, and the GPUs that can spare it longest.
 
     Higher priority first, then the tenant that uses least for its weight, then who has waited
-    longest. A job gets GPUs of one holder, needs to fit beside what that holder keeps in memory,
-    must be able to save its work, and the loan must be expected to outlast what saving and
-    restoring cost.
+    longest. A job gets GPUs of one holder, must be able to save its work or be allowed to be ended,
+    and the loan must be expected to outlast what saving and restoring cost. It runs beside what the
+    holder keeps in memory where it is known to fit; else the holder makes room, by the driver's
+    suspension or by a save, where that can be done. Of several, the one that loses least lends.
     """
 
     check_after_s: float = 600.0
@@ -51,11 +54,12 @@ class LendIdle:
                 return
             if hopeless.covers(need):
                 continue
-            pool = self._best_pool(view, need, pools, remaining)
-            if pool is None:
+            found = self._best_pool(view, need, pools, remaining)
+            if found is None:
                 hopeless.add(need)
                 continue
-            yield self._lend(view, job, pool, remaining)
+            pool, room = found
+            yield self._lend(view, job, pool, room, remaining)
             pool.rows = pool.rows[need.gpus :]
             if not pool.rows:
                 pools.remove(pool)
@@ -70,12 +74,14 @@ class LendIdle:
             & (gpus.health == HEALTH_CODES[Health.GOOD])
             & ~np.isnan(gpus.memory_used_bytes)
         ).tolist()
-        free = gpus.memory_bytes * (1 - self.memory_reserve_share) - gpus.memory_used_bytes
+        whole = gpus.memory_bytes * (1 - self.memory_reserve_share)
+        free = whole - gpus.memory_used_bytes
         pools = []
         taken: set[int] = set()  # several findings may be about one GPU
         for finding in (each for each in view.findings if each.offers_gpus):
-            if finding.job not in view.details:
-                continue  # its job has ended since
+            owner = view.details.get(_holder(finding))
+            if owner is None or owner.held:
+                continue  # its job has ended since, or nobody may touch it
             by_node: dict[int, list[int]] = {}
             for gpu in finding.gpus:
                 row = view.gpu_row.get(gpu)
@@ -84,30 +90,37 @@ class LendIdle:
                     by_node.setdefault(int(gpus.node[row]), []).append(row)
             for rows in by_node.values():
                 rows.sort(key=lambda row: (-remaining_s[row], row))
-                pools.append(_Pool(finding=finding, rows=rows, free_bytes=free))
+                room = _room_made_by(owner, len(rows), view.t_s)
+                pools.append(_Pool(finding=finding, rows=rows, beside=free, whole=whole, room=room))
         return pools
 
     def _best_pool(
         self, view: ClusterView, need: _Need, pools: list[_Pool], remaining: ForecastColumn
-    ) -> _Pool | None:
-        """Choose the pool with the fewest GPUs to spare; among those, the longest idle."""
+    ) -> tuple[_Pool, _Room] | None:
+        """Choose the pool whose owner loses least per GPU, then the one with fewest to spare."""
         share = _yield(view)
         fitting = [
-            pool
+            (pool, room)
             for pool in pools
             if len(pool.rows) >= need.gpus
             and (need.models >> int(view.gpus.model[pool.rows[0]])) & 1
-            and min(pool.free_bytes[row] for row in pool.rows[: need.gpus]) >= need.bytes
-            and min(remaining.mid[row] for row in pool.rows[: need.gpus]) * share > need.cost_s
+            and (room := pool.room_for(need)) is not None
+            and min(remaining.mid[row] for row in pool.rows[: need.gpus]) * share
+            > need.cost_s + room.cost_s
         ]
         return min(
             fitting,
-            key=lambda pool: (len(pool.rows), -remaining.mid[pool.rows[0]], pool.rows[0]),
+            key=lambda found: (
+                found[1].loss_s / need.gpus,
+                len(found[0].rows),
+                -remaining.mid[found[0].rows[0]],
+                found[0].rows[0],
+            ),
             default=None,
         )
 
     def _lend(
-        self, view: ClusterView, job: int, pool: _Pool, remaining: ForecastColumn
+        self, view: ClusterView, job: int, pool: _Pool, room: _Room, remaining: ForecastColumn
     ) -> Decision:
         need = int(view.jobs.gpus[job])
         rows = pool.rows[:need]
@@ -115,17 +128,20 @@ class LendIdle:
         owner, borrower = _holder(pool.finding), view.job_id(job)
         decision = DecisionId(stable_id("d", self.name, pool.finding.id, borrower, view.t_s))
         expects = self._expects(view, job, rows, remaining)
+        for_s = None if room.way == "beside" else float(np.min(remaining.mid[rows]))
+        promise = view.details[borrower].yielding.text
         waited_min = (view.t_s - view.jobs.submit_s[job]) / 60
         return Decision(
             id=decision,
             t_s=view.t_s,
             policy=self.name,
-            action=Lend(gpus=gpus, owner=owner, borrower=borrower),
+            action=Lend(gpus=gpus, owner=owner, borrower=borrower, way=room.way, for_s=for_s),
             because=(
                 f"{owner} has left {', '.join(gpus)} idle since "
                 f"{(view.t_s - pool.finding.since_s) / 60:.0f} min; {borrower} of "
                 f"{view.details[borrower].tenant} has waited {waited_min:.0f} min for {need} and "
-                f"fits beside it; worth about {expects.mid / 3600:.2f} GPU-hours by the first check"
+                f"{room.text}; {promise}; "
+                f"worth about {expects.mid / 3600:.2f} GPU-hours by the first check"
             ),
             findings=(pool.finding.id,),
             forecasts=tuple(remaining.row(row, gpu) for row, gpu in zip(rows, gpus, strict=True)),
@@ -188,7 +204,61 @@ class _Pool:
 
     finding: Finding
     rows: list[int]
-    free_bytes: Floats
+    beside: Floats  # bytes that are free on each GPU of the cluster
+    whole: Floats  # bytes that would be free without the holder
+    room: _Room | None  # what the holder can do to make room
+
+    def room_for(self, need: _Need) -> _Room | None:
+        """Return how a job can have its first GPUs; None if it does not fit."""
+        rows = self.rows[: need.gpus]
+        known = need.bytes > 0 or max(self.whole[rows]) == 0  # a CPU slot has no memory of its own
+        if known and min(self.beside[rows]) >= need.bytes:
+            return _BESIDE
+        clears_all = self.room is not None and need.gpus == self.room.gpus
+        return self.room if clears_all and min(self.whole[rows]) >= need.bytes else None
+
+    def most_bytes(self) -> float:
+        """Return the most that a job can have on one of its GPUs."""
+        free = self.beside if self.room is None else self.whole
+        return float(np.max(free[self.rows]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """How a holder makes room: what that costs in time, and what it may lose by it."""
+
+    way: Literal["beside", "suspended", "saved"]
+    text: str
+    cost_s: float = 0.0
+    loss_s: float = 0.0
+    gpus: int = 0  # that are freed, all at once
+
+
+_BESIDE = _Room(way="beside", text="fits beside it")
+
+
+def _room_made_by(owner: Job, idle: int, t_s: float) -> _Room | None:
+    """Return how a holder of `idle` idle GPUs can leave them all for a while; None if it cannot.
+
+    A suspended process loses nothing. One that saves may lose what it did since its last verified
+    checkpoint, should the save be of no use.
+    """
+    able, gpus = owner.checkpointing, len(owner.gpus)
+    if idle != gpus:
+        return None  # it works on others
+    if owner.yielding.suspendable:
+        suspend_s, resume_s = owner.yielding.suspend_s, owner.yielding.resume_s
+        text = f"is let in by suspending it ({suspend_s:.1f} s, {resume_s:.1f} s to resume)"
+        cost_s = suspend_s + resume_s
+        return _Room(way="suspended", text=text, cost_s=cost_s, loss_s=cost_s, gpus=gpus)
+    if not (able.able and owner.yielding.stoppable):
+        return None
+    began_s = owner.start_s if owner.start_s is not None else t_s
+    saved_s = owner.yielding.saved_s
+    unsaved_s = max(t_s - (began_s if saved_s is None else max(saved_s, began_s)), 0.0)
+    cost_s = able.save_s + able.restore_s
+    text = f"is let in by saving it, {unsaved_s / 60:.0f} min after its last verified save"
+    return _Room(way="saved", text=text, cost_s=cost_s, loss_s=cost_s + unsaved_s, gpus=gpus)
 
 
 def _holder(finding: Finding) -> JobId:
@@ -211,7 +281,7 @@ def _hopeful(view: ClusterView, pools: list[_Pool], remaining: ForecastColumn) -
         kind = int(view.gpus.model[pool.rows[0]]), len(pool.rows)
         free, idle_s = best.get(kind, (np.nan, np.nan))
         best[kind] = (
-            float(np.fmax.reduce(pool.free_bytes[pool.rows], initial=free)),
+            float(np.fmax(pool.most_bytes(), free)),
             float(np.fmax.reduce(remaining.mid[pool.rows], initial=idle_s)),
         )
     jobs, share = view.jobs, _yield(view)
@@ -232,7 +302,7 @@ def _most_deserving(view: ClusterView, hopeful: Bools) -> Iterator[tuple[int, _N
     waiting = np.flatnonzero(
         hopeful
         & (jobs.state == QUEUED)
-        & jobs.checkpointable
+        & (jobs.checkpointable | jobs.endable)
         & ~jobs.reserved
         & (jobs.tenant >= 0)
         & (jobs.gpus > 0)

@@ -59,6 +59,7 @@ class Ranking:
     class_weight: float = 1.0  # of a priority class, over the next lower one
     deadlines: bool = False  # they count
     moves: bool = False  # running jobs may move to make room on a node
+    gang_wait_s: float = np.inf  # where they may not: a gang that has waited so long goes first
     goal: str = ""  # which GPUs are filled first: see `Goal`
     rolling: float = 1.0  # part of similar jobs in a prediction; the rest is of boosted trees
     similar: bool = True  # False: all jobs are one class

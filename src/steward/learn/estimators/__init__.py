@@ -1,6 +1,7 @@
 """Estimators of quantities that cannot be observed directly."""
 
 from steward.learn.estimators.idle_spells import IdleSpells
+from steward.learn.estimators.power_curve import PowerCurve
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.learn.estimators.tenant_use import TenantUse
@@ -11,6 +12,7 @@ __all__ = ["ESTIMATORS"]
 
 ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "idle-spells": IdleSpells,
+    "power-curve": PowerCurve,
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,
     "tenant-use": TenantUse,

@@ -46,6 +46,7 @@ Kind = tuple[object, ...]
 LOW, MID, HIGH = 0.9, 0.5, 0.1  # chances of running longer
 _DEPTH = 4  # all jobs; of one size; of one tenant; of one user and name
 _SAME = {1: "size", 2: "size and tenant", _DEPTH: "size, tenant, user and name"}
+_FEW = 10  # fewer jobs than this tell little of how far they differ
 _NO_GPU = 0.001  # as in the lab: so that the time of jobs without GPUs counts, but little
 _ENDS_S = np.append(EDGES_S, 2.0 * EDGES_S[-1])  # of levels of GPU time: the last has an end, too
 
@@ -126,12 +127,24 @@ class SimilarJobs:
             float(_left(lasting, np.zeros(1), chance)[0]) / max(gpus, _NO_GPU)
             for chance in (LOW, MID, HIGH)
         )
-        basis = f"{self.name}, {past.total[rows[0]]:.0f} jobs of the same {_SAME[len(kinds[0])]}"
+        basis = self._basis(request, kinds[0], low=low, high=high)
         return (
             Forecast(
                 subject=request.name, quantity=RUN_LEFT_S, low=low, mid=mid, high=high, basis=basis
             ),
         )
+
+    def _basis(self, request: JobRequest, kind: Kind, *, low: float, high: float) -> str:
+        """Return how many jobs an estimate is from, and what it lacks."""
+        count = round(self._past.total[self._rows[kind]])
+        parts = [f"{self.name}, {count} job{'s' * (count != 1)} of the same {_SAME[len(kind)]}"]
+        if count < _FEW:
+            parts.append(f"few: high is {high / max(low, 1e-9):,.1f} times low")
+        if request.tenant and len(kind) == 1:
+            here = any(each[1:2] == (request.tenant,) for each in self._rows)
+            what = "no such job" if here else "no job at all"
+            parts.append(f"{what} of tenant '{request.tenant}' has ended")
+        return "; ".join(parts)
 
     @property
     def state_version(self) -> int:

@@ -61,8 +61,10 @@ class CapPower:
         job = view.details.get(self.job)
         if job is None or not {*self.gpus} <= {*job.gpus}:
             return f"{self.job} does not hold these GPUs any more"
-        most = {gpu.id: gpu.model.max_watts for gpu in view.cluster.gpus}
-        fits = all(0 < self.watts <= most.get(gpu, 0.0) for gpu in self.gpus)
+        models = {gpu.id: gpu.model for gpu in view.cluster.gpus if gpu.id in self.gpus}
+        fits = len(models) == len(self.gpus) and all(
+            max(each.least_watts, 1.0) <= self.watts <= each.max_watts for each in models.values()
+        )
         return "" if fits else f"{self.watts:.0f} W is not a limit that all of these GPUs take"
 
     def may_be_done(self, _: ClusterView) -> bool:

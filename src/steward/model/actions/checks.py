@@ -17,11 +17,15 @@ __all__ = [
     "gpu_claims",
     "gpus_unfit",
     "job_claim",
+    "lends_or_borrows",
     "node_claim",
     "node_missing",
     "not_queued",
     "not_running",
     "plural",
+    "span",
+    "unhealthy",
+    "unusable",
 ]
 
 USABLE = (HEALTH_CODES[Health.GOOD], HEALTH_CODES[Health.WORN])
@@ -75,17 +79,39 @@ def node_missing(node: NodeId, view: ClusterView) -> str:
     return "" if known else f"node {node} is not in the cluster any more"
 
 
-def gpus_unfit(job: Job, gpus: tuple[GpuId, ...], view: ClusterView) -> str:
-    """Return why a job cannot have these GPUs for itself."""
+def lends_or_borrows(job: JobId, view: ClusterView) -> str:
+    """Return why a job cannot be stopped or moved: it is part of a loan."""
+    in_loan = any(job in (loan.owner, loan.borrower) for loan in view.loans)
+    return f"{job} lends or borrows GPUs now" if in_loan else ""
+
+
+def span(least: int, most: int) -> str:
+    """Return a range as `2` or `1 to 4`."""
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def gpus_unfit(
+    job: Job, gpus: tuple[GpuId, ...], view: ClusterView, *, own: tuple[GpuId, ...] = ()
+) -> str:
+    """Return why a job cannot have these GPUs for itself; it uses those that are its `own`."""
     rows = [view.gpu_row[gpu] for gpu in gpus if gpu in view.gpu_row]
     if len(rows) != len(gpus):
         return "one of the GPUs is not in the cluster any more"
     if len(rows) != job.shape.gpus:
         return f"{job.id} asks for {job.shape.gpus} GPUs now"
+    return unusable([view.gpu_row[gpu] for gpu in gpus if gpu not in own], view)
+
+
+def unusable(rows: list[int], view: ClusterView) -> str:
+    """Return why GPUs, by their rows, cannot be given to a job."""
+    in_use = bool((view.gpus.users[rows] > 0).any())
+    return unhealthy(rows, view) or ("one of the GPUs is in use" if in_use else "")
+
+
+def unhealthy(rows: list[int], view: ClusterView) -> str:
+    """Return why GPUs, by their rows, should not be given to anybody."""
     if not np.isin(view.gpus.health[rows], USABLE).all():
         return "one of the GPUs is not healthy"
     if bool(view.nodes.draining[view.gpus.node[rows]].any()):
         return "one of the nodes is draining"
-    if bool((view.gpus.users[rows] > 0).any()):
-        return "one of the GPUs is in use"
     return ""

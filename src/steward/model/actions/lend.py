@@ -28,6 +28,8 @@ class Lend:
     gpus: tuple[GpuId, ...]
     owner: JobId
     borrower: JobId
+    way: Literal["beside", "suspended", "saved"] = "beside"  # what becomes of the owner meanwhile
+    for_s: float | None = None  # given back after so long at the latest
     type: Literal["lend"] = "lend"
 
     budget: ClassVar = Budget.DISTURB
@@ -81,7 +83,8 @@ class Lend:
         on_loan = {gpu for loan in view.loans for gpu in (*loan.gpus, loan.borrower)}
         if bool((gpus.users[rows] > 1).any()) or on_loan & {*self.gpus, self.borrower}:
             return "one of the GPUs is shared or lent already, or the borrower has borrowed"
-        if bool((gpus.memory_bytes[rows] - gpus.memory_used_bytes[rows] < need_bytes).any()):
+        used = gpus.memory_used_bytes[rows] if self.way == "beside" else 0.0
+        if bool((gpus.memory_bytes[rows] - used < need_bytes).any()):
             return f"{self.borrower} does not fit beside {self.owner} any more"
         if bool((gpus.health[rows] != HEALTH_CODES[Health.GOOD]).any()):
             return "one of the GPUs is not healthy"

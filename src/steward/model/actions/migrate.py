@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from steward.model.actions.checks import (
     Budget,
     gpus_unfit,
+    lends_or_borrows,
     not_running,
     plural,
 )
@@ -55,7 +56,9 @@ class Migrate(OnJob):
             return f"{self.job} cannot save its work"
         if {*job.gpus} != {*self.source}:
             return f"{self.job} holds other GPUs now"
-        return gpus_unfit(job, self.target, view)
+        if reason := lends_or_borrows(self.job, view):
+            return reason
+        return gpus_unfit(job, self.target, view, own=job.gpus)
 
     def may_be_done(self, view: ClusterView) -> bool:
         """Return whether the view looks as if it had been carried out already."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from steward.model.actions.checks import Budget, not_running, plural
+from steward.model.actions.checks import Budget, lends_or_borrows, not_running, plural
 from steward.model.actions.traits import OnJob
 from steward.model.finding import Finding
 from steward.model.identity import DecisionId, GpuId, JobId
@@ -51,9 +51,7 @@ class Preempt(OnJob):
             return f"{self.job} cannot save its work"
         if {*job.gpus} != {*self.gpus}:
             return f"{self.job} holds other GPUs now"
-        if any(self.job in (loan.owner, loan.borrower) for loan in view.loans):
-            return f"{self.job} lends or borrows GPUs now"
-        return ""
+        return lends_or_borrows(self.job, view)
 
     def may_be_done(self, view: ClusterView) -> bool:
         """Return whether the view looks as if it had been carried out already."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from steward.model.actions.checks import Budget, not_running, plural
+from steward.model.actions.checks import (
+    Budget,
+    lends_or_borrows,
+    not_running,
+    plural,
+    span,
+    unusable,
+)
 from steward.model.actions.traits import OnJob
 from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.job import JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import RUN
 
@@ -44,15 +52,23 @@ class Resize(OnJob):
         """Return why it cannot be done now, or an empty text."""
         if reason := not_running(self.job, view):
             return reason
-        if {*view.details[self.job].gpus} != {*self.now}:
+        job = view.details[self.job]
+        if not job.checkpointing.able:
+            return f"{self.job} cannot save its work"
+        if {*job.gpus} != {*self.now}:
             return f"{self.job} holds other GPUs now"
-        new = [view.gpu_row.get(gpu, -1) for gpu in {*self.then} - {*self.now}]
+        return lends_or_borrows(self.job, view) or self._unfit(job.shape, view)
+
+    def _unfit(self, shape: JobShape, view: ClusterView) -> str:
+        new = [view.gpu_row.get(gpu, -1) for gpu in sorted({*self.then} - {*self.now})]
         if not self.then or -1 in new:
             return (
                 "one of the GPUs is not in the cluster any more" if self.then else "no GPU is left"
             )
-        taken = bool((view.gpus.users[new] > 0).any())
-        return "one of the GPUs is in use" if taken else ""
+        least, most = shape.gpu_range
+        if not least <= len(self.then) <= most:
+            return f"{self.job} runs on {span(least, most)} GPUs"
+        return unusable(new, view)
 
     def may_be_done(self, view: ClusterView) -> bool:
         """Return whether the view looks as if it had been carried out already."""

@@ -97,6 +97,12 @@ JOB_METRICS: tuple[Metric, ...] = (
         meaning="part of the time of steps that went by waiting for the next batch",
     ),
     Metric(
+        name="job.progress.step_count",
+        unit="1",
+        of="job",
+        meaning="steps of the training by its progress file, those of earlier attempts included",
+    ),
+    Metric(
         name="job.rank_count",
         unit="1",
         of="job",

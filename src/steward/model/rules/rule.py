@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 from steward.model.finding import Severity
 from steward.model.rules.node import RuleNode, SourceLocation
+from steward.model.site import Mode
 from steward.model.treatment import Treatment
 
 __all__ = ["Application", "Mode", "Rule", "RuleSeverity"]
 
 _WASTE = ("-waste", "-inefficiency")  # suffix of categories of rules about waste
-
-
-class Mode(Enum):
-    """Semantics of rules: `STRICT` as the language defines, `PREQ` as preq runs them."""
-
-    STRICT = "strict"
-    PREQ = "preq"
 
 
 class RuleSeverity(IntEnum):

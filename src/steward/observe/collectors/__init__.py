@@ -12,6 +12,7 @@ from steward.observe.collectors.ebpf import Ebpf
 from steward.observe.collectors.host import Host
 from steward.observe.collectors.job_map import JobMap
 from steward.observe.collectors.kubernetes import Kubernetes
+from steward.observe.collectors.local_jobs import LocalJobs
 from steward.observe.collectors.logs.container_logs import ContainerLogs
 from steward.observe.collectors.logs.journald import Journald
 from steward.observe.collectors.logs.kernel_log import KernelLog
@@ -36,6 +37,7 @@ COLLECTORS: dict[str, type[Collector]] = {
     "journald": Journald,
     "kernel-log": KernelLog,
     "kubernetes": Kubernetes,
+    "local-jobs": LocalJobs,
     "log-files": LogFiles,
     "marks": Marks,
     "nvml": Nvml,

@@ -241,6 +241,7 @@ def _model(device: Device) -> GpuModel:
         memory_bytes=device.memory_bytes,
         idle_watts=round(device.max_watts * IDLE_PER_MAX_WATTS, 1),
         max_watts=device.max_watts,
+        least_watts=device.least_watts,
     )
 
 

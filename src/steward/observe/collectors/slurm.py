@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 from steward.clients.slurm import (
-    Gres,
     SlurmCommands,
     SlurmError,
     SlurmJob,
     SlurmMissingError,
     SlurmNode,
 )
-from steward.clients.slurm.jobs import WAITING
-from steward.model.cluster import Cluster, Gpu, GpuModel, Health, Node
+from steward.clients.slurm.accounting import Accounting
+from steward.clients.slurm.reservations import SlurmReservation
+from steward.model.cluster import Health
 from steward.model.event import Availability, Event, Observation
-from steward.model.identity import GpuId, JobId, NodeId, TenantId
-from steward.model.job import Job, JobShape, JobState, Tenant
+from steward.model.identity import JobId
+from steward.model.job import JobState, Tenant
 from steward.observe.job_book import JobBook, JobSighting, JobUpdates
+from steward.observe.slurm_arrays import arrays_at_limit
+from steward.observe.slurm_changes import changes_by_hand
+from steward.observe.slurm_history import DAY_S, PastJob, SlurmHistory
+from steward.observe.slurm_nodes import SlurmNodes
+from steward.observe.slurm_reservations import ReservedNodes, reserved_nodes
+from steward.observe.slurm_sightings import SlurmSightings
+from steward.observe.slurm_tenants import SlurmTenants, gpu_demand, tenants_of
 
 __all__ = ["Slurm"]
 
-_SHARES_EVERY_S = 3600.0
+_ACCOUNTING_EVERY_S = 600.0
+_RESERVATIONS_EVERY_S = 60.0
 _ACCOUNTING_LAG_S = 60.0  # slurmdbd is updated in batches; ten seconds were seen on a quiet cluster
-_SLICE = re.compile(r"\dg\.\d+gb$")  # a MIG profile: a slice, whose GPU is unknown to Slurm
-_STATES = {
-    "CANCELLED": JobState.CANCELLED,
-    "COMPLETED": JobState.COMPLETED,
-    "PREEMPTED": JobState.CANCELLED,
-    "REVOKED": JobState.CANCELLED,
-    **dict.fromkeys(
-        ("BOOT_FAIL", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"),
-        JobState.FAILED,
-    ),
-}
-# NOT_RESPONDING alone is no end: a node that was resumed has it for a moment, and goes DOWN later.
-_GONE = frozenset({"DOWN", "ERROR", "FAIL"})
-_LEAVING = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAILING", "MAINT"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +47,14 @@ class Slurm:
     """Jobs, nodes, GPUs and accounts of a Slurm cluster, read through its own commands.
 
     Slurm is polled every `every_s` seconds, and less often where that would take more than a tenth
-    of the time. `lookback_s`: how far back accounting is queried for jobs that ended before steward
-    came. After `stale_after_s` without an answer everything from Slurm is unknown.
+    of the time. `lookback_s`: how far back accounting is read for jobs that ended before steward
+    came, to learn from them: a day at each poll, each job once, also over restarts.
+    After `stale_after_s` without an answer everything from Slurm is unknown.
+    `up_is_healthy`: GPUs of nodes that are up count as healthy; only where nothing else reports on
+    GPUs, which are else unknown until something does.
     `gpu_models`: what the driver calls a GPU type, e.g. `{a100 = "NVIDIA A100-SXM4-80GB"}`.
+    `guarantees_from_limits`: the GPUs that an account is limited to (GrpTRES, its own or that of a
+    QOS that no other account may use) are guaranteed to it; what `[tenants]` states counts more.
     `folder` and `conf`: where Slurm's commands and its slurm.conf are, if not in the usual places.
     """
 
@@ -68,25 +68,33 @@ class Slurm:
         lookback_s: float = 86400.0,
         stale_after_s: float = 300.0,
         timeout_s: float = 20.0,
+        up_is_healthy: bool = False,
         gpu_models: dict[str, str] | None = None,
+        guarantees_from_limits: bool = False,
         folder: str = "",
         conf: str = "",
     ) -> None:
         self.every_s = every_s
         self.lookback_s = lookback_s
         self.stale_after_s = stale_after_s
-        self._models = gpu_models or {}
+        self._guarantees = guarantees_from_limits
         self._slurm = SlurmCommands(folder=folder, conf=conf, timeout_s=timeout_s)
         self._quick = SlurmCommands(folder=folder, conf=conf, timeout_s=2.0)
         self._book = JobBook(self.name)
+        self._history = SlurmHistory(self._slurm, lookback_s=lookback_s)
         self._jobs: dict[str, SlurmJob] = {}
-        self._nodes: dict[str, SlurmNode] = {}
-        self._cluster: Cluster | None = None
-        self._shares: dict[str, int] = {}
+        self._nodes = SlurmNodes(self.name, gpu_models or {}, up_is_healthy=up_is_healthy)
+        self._sightings = SlurmSightings(gpu_models or {}, gpus_on=self._nodes.gpus_on)
+        self._accounting = Accounting()
+        self._found_tenants = SlurmTenants()
         self._accounts: frozenset[str] = frozenset()
+        self._stuck: frozenset[str] = frozenset()  # jobs of which nothing could start now
+        self._reservations: list[SlurmReservation] = []
+        self._reservations_s = float("-inf")
+        self._reserved = ReservedNodes()
         self._missed_s: dict[JobId, float] = {}  # since when neither queue nor accounting has them
         self._polled_s = float("-inf")
-        self._shares_s = float("-inf")
+        self._accounting_s = float("-inf")
         self._due_s = float("-inf")
         self._answered_s: float | None = None
         self._stale = False
@@ -122,6 +130,9 @@ class Slurm:
         self._due_s = t_s + max(self.every_s, 10 * (time.monotonic() - began_s))
         return seen
 
+    def has_listed(self) -> bool:
+        return self._answered_s is not None
+
     def close(self) -> None:
         """Do nothing: each command has ended when its answer is read."""
 
@@ -129,35 +140,55 @@ class Slurm:
 
     def _fold(self, answer: _Answer, t_s: float) -> Observation:
         first = self._answered_s is None
-        events = [*self._back(t_s), *self._node_events(answer.nodes, t_s)]
-        health = self._health(answer.nodes)
-        cluster = self._changed_cluster(answer)
-        self._nodes = {node.name: node for node in answer.nodes}
+        events = self._back(t_s)
+        node_events, health = self._nodes.fold(answer.nodes, t_s, stale=self._stale)
+        events += node_events
+        cluster = self._nodes.changed_cluster(job.cluster for job in answer.jobs)
+        events += self._reservation_events(answer.jobs, t_s)
         news = [
             *self._job_news(answer.jobs, t_s, first=first),
             *self._unseen_ends(answer.jobs, t_s),
         ]
+        events += changes_by_hand(self._jobs, answer.jobs, t_s, source=self.name)
         self._jobs = {job.id: job for job in answer.jobs}
         self._book.forget({JobId(id_) for id_ in self._jobs})
+        problem = self._found_tenants.problem
+        tenants = self._tenants(answer.jobs, t_s)
+        events += self._unusable_limits(problem, t_s)
         self._answered_s, self._stale = t_s, False
         return Observation(
             events=(*events, *(event for each in news for event in each.events)),
             jobs=tuple(job for each in news for job in each.jobs),
             spans=tuple(span for each in news for span in each.spans),
             cluster=cluster,
-            tenants=self._tenants(answer.jobs, t_s),
+            tenants=tenants,
             health=health,
-            draining={NodeId(each.name): _condition(each) != "up" for each in answer.nodes},
+            draining=self._nodes.draining(self._reserved.nodes),
         )
 
     def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[JobUpdates]:
-        if first:
-            past = self._accounted(self.lookback_s)
-            listed = {job.id for job in jobs}
-            jobs = [*(job for job in past if job.end_s and job.id not in listed), *jobs]
-        fresh = [job for job in jobs if self._jobs.get(job.id) != job]
-        sightings = [self._sighting(job, t_s) for job in fresh]
-        return [self._book.fold(t_s, sightings, silent=first)]
+        known_s = self._history.read_to_s if first else None
+        past = self._history.next(t_s, {job.id: job.submit_s for job in jobs})
+        self._history.seen_until(t_s)
+        sightings = [run for each in past for run in self._past_runs(each, t_s)]
+        before = self._book.fold(t_s, sightings, silent=True)
+        stuck = arrays_at_limit(jobs) | self._reserved.jobs
+        changed, self._stuck = stuck ^ self._stuck, stuck
+        fresh = [job for job in jobs if self._jobs.get(job.id) != job or job.id in changed]
+        if known_s is not None:  # what ended before was learned from by an earlier run of steward
+            fresh = [job for job in fresh if job.end_s is None or job.end_s > known_s]
+        now = self._book.fold(t_s, [self._sighting(job, t_s) for job in fresh], silent=first)
+        ended = tuple(job for job in before.jobs if job.state.ended)
+        return [replace(before, jobs=ended), now]
+
+    def _past_runs(self, past: PastJob, t_s: float) -> Iterator[JobSighting]:
+        """Yield the runs of a job of accounting; long after it ended, nothing needs its places."""
+        *earlier, last = [self._sighting(replace(run, id=past.id), t_s) for run in past.runs]
+        recent = (past.runs[-1].end_s or 0.0) > t_s - DAY_S
+        for number, each in enumerate((*earlier, last)):
+            over = each.job if each is last else replace(each.job, state=JobState.RUNNING)
+            ran = replace(over, start_s=past.runs[number].start_s, end_s=past.runs[number].end_s)
+            yield replace(each, job=ran, run=str(number), places=each.places if recent else ())
 
     def _unseen_ends(self, jobs: Sequence[SlurmJob], t_s: float) -> list[JobUpdates]:
         """Return from accounting how jobs ended that have left the queue between two polls."""
@@ -173,60 +204,26 @@ class Slurm:
         lost = [id_ for id_ in missing if t_s - self._missed_s[id_] >= _ACCOUNTING_LAG_S]
         return [news, self._book.lose(t_s, sorted(lost))]
 
+    def positions(self) -> dict[str, float]:
+        """Return until when all ended jobs are known."""
+        read_to_s = self._history.read_to_s
+        return {} if read_to_s is None else {"read_to_s": read_to_s}
+
+    def resume(self, positions: Mapping[str, Any]) -> None:
+        """Learn from no job again that an earlier run has learned from."""
+        read_to_s = positions.get("read_to_s")
+        if isinstance(read_to_s, int | float):
+            self._history.read_to_s = float(read_to_s)
+
     def _accounted(self, past_s: float) -> list[SlurmJob]:
-        if past_s <= 0:
-            return []
         try:
             return self._slurm.ended(past_s=past_s)
         except SlurmError:
             return []  # many sites have no accounting; squeue is all there is
 
     def _sighting(self, job: SlurmJob, t_s: float) -> JobSighting:
-        state = _state(job)
-        before = self._jobs.get(job.id)
-        restarts = before.restarts if before and job.restarts is None else job.restarts
-        return JobSighting(
-            job=Job(
-                id=JobId(job.id),
-                tenant=TenantId(job.account or job.user),
-                shape=self._shape(job),
-                submit_s=job.submit_s,
-                user=job.user,
-                name=job.name,
-                priority=job.priority,
-                time_limit_s=job.limit_s,
-                state=state,
-                gpus=_gpus(job) if state is JobState.RUNNING else (),
-                nodes=tuple(map(NodeId, job.nodes)) if state is JobState.RUNNING else (),
-                start_s=job.start_s,
-                end_s=(job.end_s or t_s) if state.ended else None,
-            ),
-            places=self._places(job),
-            run=str(restarts or 0),
-            why=_why(job),
-            about=_about(job),
-        )
-
-    def _shape(self, job: SlurmJob) -> JobShape:
-        return JobShape(
-            gpus=job.gpus,
-            cpus=job.cpus,
-            memory_bytes=job.memory_bytes,
-            gpu_models=tuple(self._models.get(each, each) for each in job.gpu_types),
-        )
-
-    def _places(self, job: SlurmJob) -> tuple[str, ...]:
-        """Return the entities that the job has to itself, as far as Slurm knows."""
-        if job.start_s is None:
-            return ()
-        hosts = [f"{node}@{job.id}" for node in job.nodes]
-        if job.exclusive or (job.gpus and job.gpus == self._gpus_on(job.nodes)):
-            return (*hosts, *(f"{node}/*" for node in job.nodes))
-        return (*hosts, *_gpus(job))
-
-    def _gpus_on(self, nodes: Iterable[str]) -> int:
-        known = [self._nodes[node] for node in nodes if node in self._nodes]
-        return sum(each.count for node in known for each in _whole_gpus(node.gres))
+        seen = self._sightings.of(job, self._jobs.get(job.id), t_s)
+        return replace(seen, job=replace(seen.job, held=True)) if job.id in self._stuck else seen
 
     # -- no answer -----------------------------------------------------------------------------
 
@@ -245,7 +242,8 @@ class Slurm:
         text = (
             f"parts nothing for {silent_s:.0f} s: {jobs} jobs and their nodes are unknown ({fault})"
         )
-        gpus = self._cluster.gpus if self._cluster else ()
+        cluster = self._nodes.cluster
+        gpus = cluster.gpus if cluster else ()
         return Observation(
             events=(self._event(t_s, "jobs.unknown", self.name, text),),
             health={gpu.id: Health.UNKNOWN for gpu in gpus},
@@ -257,139 +255,45 @@ class Slurm:
         text = f"parts nothing for {t_s - self._answered_s:.0f} s"
         return [self._event(t_s, "telemetry.gap", self.name, text)]
 
-    # -- nodes ---------------------------------------------------------------------------------
+    # -- reservations --------------------------------------------------------------------------
 
-    def _node_events(self, nodes: Sequence[SlurmNode], t_s: float) -> list[Event]:
-        found = []
-        for node in nodes:
-            before = self._nodes.get(node.name)
-            was, now = _condition(before), _condition(node)
-            same_reason = before is not None and before.reason == node.reason
-            if was == now and (same_reason or now == "up"):
-                continue
-            kind = {"up": "node.resumed", "down": "node.down", "leaving": "node.drained"}[now]
-            when_s = t_s if now == "up" or node.reason_s is None else node.reason_s
-            text = node.reason or " ".join(node.states).lower()
-            found.append(self._event(when_s, kind, node.name, text))
-        return found
-
-    def _health(self, nodes: Sequence[SlurmNode]) -> dict[GpuId, Health]:
-        """Return what is new: a node that came back is unknown until its next sample."""
-        states = {"up": Health.UNKNOWN, "down": Health.BAD, "leaving": Health.WORN}
-        return {
-            GpuId(f"{node.name}/gpu{index}"): states[_condition(node)]
-            for node in nodes
-            if self._stale or _condition(self._nodes.get(node.name)) != _condition(node)
-            for index in range(sum(each.count for each in _whole_gpus(node.gres)))
-        }
-
-    def _changed_cluster(self, answer: _Answer) -> Cluster | None:
-        clusters = {job.cluster for job in answer.jobs} - {""}
-        known = self._cluster.id if self._cluster else "slurm"
-        cluster = Cluster(
-            id=min(clusters, default=known),
-            nodes=tuple(self._node(node) for node in sorted(answer.nodes, key=_name)),
-        )
-        if cluster == self._cluster:
-            return None
-        self._cluster = cluster
-        return cluster
-
-    def _node(self, node: SlurmNode) -> Node:
-        types = [each.type for each in _whole_gpus(node.gres) for _ in range(each.count)]
-        name = NodeId(node.name)
-        gpus = tuple(
-            Gpu(id=GpuId(f"{name}/gpu{index}"), node=name, index=index, model=self._model(type_))
-            for index, type_ in enumerate(types)
-        )
-        return Node(id=name, gpus=gpus, cpus=node.cpus, memory_bytes=node.memory_bytes)
-
-    def _model(self, type_: str) -> GpuModel:
-        """Return a model of that name; memory and watts come from the driver."""
-        name = self._models.get(type_, type_ or "gpu")
-        return GpuModel(
-            name=name, generation="unknown", memory_bytes=0, idle_watts=0.0, max_watts=0.0
-        )
+    def _reservation_events(self, jobs: Sequence[SlurmJob], t_s: float) -> list[Event]:
+        """Look at reservations, and return what they closed or opened since the last look."""
+        if not 0 <= t_s - self._reservations_s < _RESERVATIONS_EVERY_S:
+            self._reservations_s = t_s
+            with suppress(SlurmError):  # what was known last still holds
+                self._reservations = self._slurm.reservations()
+        before = self._reserved
+        self._reserved = reserved_nodes(self._reservations, self._nodes.names, jobs, t_s)
+        return self._reserved.news(before, t_s, source=self.name)
 
     # -- tenants -------------------------------------------------------------------------------
 
     def _tenants(self, jobs: Sequence[SlurmJob], t_s: float) -> tuple[Tenant, ...] | None:
-        """Return the accounts when they changed, with their shares where there is accounting."""
-        before = (self._accounts, self._shares)
-        if t_s - self._shares_s >= _SHARES_EVERY_S:
-            self._shares_s = t_s
-            try:
-                self._shares = self._slurm.shares()
-            except SlurmError:
-                self._shares = {}
-        self._accounts |= {job.account or job.user for job in jobs} | set(self._shares)
-        if before == (self._accounts, self._shares):
-            return None
-        return tuple(
-            Tenant(id=TenantId(name), weight=float(max(1, self._shares.get(name, 1))))
-            for name in sorted(self._accounts)
+        """Return the accounts when anything about them changed; accounting is seldom queried."""
+        if not 0 <= t_s - self._accounting_s < _ACCOUNTING_EVERY_S:
+            self._accounting_s = t_s
+            with suppress(SlurmError):  # many sites have none; what it said last still holds
+                self._accounting = self._slurm.accounting()
+        self._accounts |= {job.account or job.user for job in jobs}
+        cluster = self._nodes.cluster
+        found = tenants_of(
+            self._accounting,
+            cluster=cluster.id if cluster else "",
+            names=self._accounts,
+            gpus=len(cluster.gpus) if cluster else 0,
+            guarantees=self._guarantees,
+            demand=gpu_demand(jobs),
         )
+        before, self._found_tenants = self._found_tenants, found
+        return None if found == before else found.tenants
+
+    def _unusable_limits(self, before: str, t_s: float) -> list[Event]:
+        """Return why limits are no guarantees, when that is new."""
+        problem = self._found_tenants.problem
+        if not problem or problem == before:
+            return []
+        return [self._event(t_s, "tenants.overpromised", self.name, problem)]
 
     def _event(self, t_s: float, kind: str, subject: str, text: str) -> Event:
         return Event(t_s=t_s, kind=kind, subject=subject, text=text, source=self.name)
-
-
-def _state(job: SlurmJob) -> JobState:
-    """Return the phase of a job. While it completes it still holds what it held."""
-    if not WAITING.isdisjoint(job.states):
-        return JobState.QUEUED
-    if "COMPLETING" in job.states:
-        return JobState.RUNNING
-    return next((_STATES[each] for each in job.states if each in _STATES), JobState.RUNNING)
-
-
-def _why(job: SlurmJob) -> str:
-    parts = [job.states[0].lower().replace("_", " ")]
-    parts += [f"exit code {job.exit_code}"] if job.exit_code else []
-    parts += [f"signal {job.signal}"] if job.signal else []
-    parts += [job.reason] if job.reason else []
-    on = f" on {', '.join(job.nodes[:4])}" if job.nodes else ""
-    return f"{', '.join(parts)}{on}"
-
-
-def _about(job: SlurmJob) -> dict[str, str]:
-    parts = {
-        "name": job.name,
-        "user": job.user,
-        "account": job.account,
-        "partition": job.partition,
-        "state": job.states[0].lower(),
-        "array": job.array,
-        "exit_code": str(job.exit_code) if job.exit_code else "",
-        "signal": str(job.signal) if job.signal else "",
-        "limit_s": f"{job.limit_s:g}" if job.limit_s else "",
-    }
-    return {name: value for name, value in parts.items() if value}
-
-
-def _gpus(job: SlurmJob) -> tuple[GpuId, ...]:
-    """Return the devices that a running job holds, in the order of its nodes."""
-    if len(job.gres) != len(job.nodes):
-        return ()
-    return tuple(
-        GpuId(f"{node}/gpu{index}")
-        for node, held in zip(job.nodes, job.gres, strict=True)
-        for each in _whole_gpus(held)
-        for index in each.indices
-    )
-
-
-def _whole_gpus(held: Iterable[Gres]) -> list[Gres]:
-    return [each for each in held if each.name == "gpu" and not _SLICE.search(each.type)]
-
-
-def _condition(node: SlurmNode | None) -> str:
-    if node is None:
-        return "up"
-    if not _GONE.isdisjoint(node.states):
-        return "down"
-    return "up" if _LEAVING.isdisjoint(node.states) else "leaving"
-
-
-def _name(node: SlurmNode) -> str:
-    return node.name

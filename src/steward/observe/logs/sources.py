@@ -23,13 +23,13 @@ import cramjam
 
 from steward.errors import StewardError
 
-__all__ = ["PIECE_BYTES", "UTF_16", "Source", "as_utf8", "pieces", "where"]
+__all__ = ["NOT_UNPACKED", "PIECE_BYTES", "UTF_16", "Source", "as_utf8", "pieces", "where"]
 
 Source = Path | BinaryIO
 PIECE_BYTES = 4 * 2**20
 _PACKED_BYTES = 256 * 1024
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_NOT_UNPACKED = {b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip"}
+NOT_UNPACKED = {b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip"}
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how such a text begins
 
 
@@ -142,7 +142,7 @@ def _unpacked(file: BinaryIO, notes: list[str], size: int) -> Iterator[bytes]:
     if head.startswith(_ZSTD):
         yield from _zstd(file, head, notes, size)
         return
-    for magic, kind in _NOT_UNPACKED.items():
+    for magic, kind in NOT_UNPACKED.items():
         if head.startswith(magic):
             notes.append(f"{where_of(file)}: not read, since {kind} is not known: unpack it first")
             return

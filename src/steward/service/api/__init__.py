@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
+from steward.config.local_jobs import LocalJobRunner
 from steward.observe.intake import Intake
 from steward.service.api.agents import agent_routes
 from steward.service.api.cluster import cluster_routes
 from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
 from steward.service.api.health import health_routes
+from steward.service.api.jobs import job_routes
 from steward.service.api.journal import journal_routes
+from steward.service.api.known_parameters import refuse_unknown_parameters
 from steward.service.api.lab import lab_routes
 from steward.service.api.metrics import metric_routes
 from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
+from steward.service.api.status import status_routes
 from steward.service.api.telemetry import gpu_routes, node_routes
 from steward.service.api.tokens import token_routes
 from steward.service.lab import LabRuns
@@ -27,13 +31,18 @@ PREFIX = "/api/v1"
 
 
 def api_routes(
-    live_state: LiveState, lab: LabRuns, tokens: Tokens, intake: Intake | None = None
+    live_state: LiveState,
+    lab: LabRuns,
+    tokens: Tokens,
+    intake: Intake | None = None,
+    jobs: LocalJobRunner | None = None,
 ) -> APIRouter:
     """Return all routes that programs use; with an intake, agents may bring what they see."""
-    routes = APIRouter()
+    strict = APIRouter(prefix=PREFIX, dependencies=[Depends(refuse_unknown_parameters)])
     if intake is not None:
-        routes.include_router(agent_routes(intake, live_state.roster), prefix=PREFIX)
+        strict.include_router(agent_routes(intake, live_state.roster))
     for part in (
+        status_routes(live_state),
         cluster_routes(live_state),
         node_routes(live_state),
         gpu_routes(live_state),
@@ -43,9 +52,12 @@ def api_routes(
         savings_routes(live_state),
         journal_routes(live_state),
         lab_routes(lab),
+        job_routes(live_state, jobs),
         token_routes(tokens),
     ):
-        routes.include_router(part, prefix=PREFIX)
+        strict.include_router(part)
+    routes = APIRouter()
+    routes.include_router(strict)
     routes.include_router(health_routes(live_state))
     routes.include_router(metric_routes(live_state))
     return routes

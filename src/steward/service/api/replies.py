@@ -273,6 +273,7 @@ class ReceiptReply(Reply):
     result: Literal["begun", "done", "partly", "failed"]
     gpus: list[str]
     text: Text
+    job: str | None
 
 
 class ChangeReply(Reply):

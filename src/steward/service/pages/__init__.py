@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui_app
 from nicegui import ui
 
+from steward.config.local_jobs import LocalJobRunner
 from steward.model.identity import DecisionId, FindingId
 from steward.service.authentication import Authenticator
 from steward.service.lab import LabRuns
@@ -21,6 +22,7 @@ from steward.service.pages.cluster import cluster_page
 from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
+from steward.service.pages.jobs import JobReader, job_page, jobs_page
 from steward.service.pages.lab import lab_page
 from steward.service.pages.names import (
     decision_name,
@@ -46,10 +48,17 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <p><a href="/">To the cluster</a></p></main></body></html>"""
 
 
-def add_pages(app: FastAPI, live_state: LiveState, access: Authenticator, lab: LabRuns) -> None:
+def add_pages(
+    app: FastAPI,
+    live_state: LiveState,
+    access: Authenticator,
+    lab: LabRuns,
+    jobs: LocalJobRunner | None = None,
+) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD + LIVENESS, shared=True)
-    for page in _pages(lab):
+    reader = JobReader(runner=jobs, live_state=live_state) if jobs is not None else None
+    for page in (*_pages(lab), *_job_pages(reader)):
         _register(page, live_state, access)
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(
@@ -98,6 +107,18 @@ def _pages(lab: LabRuns) -> tuple[_Page, ...]:
         _Page("/decisions/{decision}", "/decisions", "Decision", _decision, decision_name),
         _Page("/lab", "/lab", "Lab", partial(_lab, lab)),
     )
+
+
+def _job_pages(reader: JobReader | None) -> Iterator[_Page]:
+    yield _Page("/jobs", "/jobs", "Jobs", lambda v, r: jobs_page(v, reader, r.query_params))
+    if reader is not None:
+        yield _Page(
+            "/jobs/{job}",
+            "/jobs",
+            "Job",
+            lambda visit, request: job_page(visit, reader, request.path_params["job"]),
+            lambda _live_state, id_: reader.name_of(id_),
+        )
 
 
 def _node(visit: Visit, request: Request) -> Show:

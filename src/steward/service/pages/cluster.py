@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from steward.clients.local_jobs.devices import SLOT_MODEL
 from steward.model.decision import Autonomy, DecisionState
 from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
@@ -13,6 +14,7 @@ from steward.service.pages.frame import Show, Visit, card
 from steward.service.pages.heat_map import HeatMap
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
+from steward.service.pages.sites import site_table
 from steward.service.pages.telemetry.nodes import node_table
 from steward.service.pages.wording import amount, interval, plural, promises_text, share
 
@@ -45,6 +47,8 @@ def cluster_page(visit: Visit) -> Show:
     """Build the page and return what keeps it up to date."""
     simulated = visit.live_state.simulated
     notice = Html()
+    with card("Sites") as sites_card:
+        sites = Html(classes="st-scroll")
     summary = Html(tag="p", classes="st-summary")
     with card("No GPUs found") as hosts_card:
         Html(NO_GPUS)
@@ -67,6 +71,9 @@ def cluster_page(visit: Visit) -> Show:
 
     def show(snapshot: StateSnapshot) -> None:
         notice.show(faults(snapshot))
+        healths = visit.live_state.sites()
+        sites_card.set_visibility(bool(healths))
+        sites.show(site_table(healths) if healths else Markup(""))
         summary.show(join(summary_text(snapshot, simulated=simulated)))
         has_gpus = bool(snapshot.cluster.states)
         hosts_card.set_visibility(not has_gpus)
@@ -117,17 +124,24 @@ def key_figures(snapshot: StateSnapshot) -> Markup:
         tile("Lent now", f"{count.get(GpuState.LENT, 0):,}", plural(_loans(snapshot), "loan")),
         tile("Running jobs", f"{len(shown.running):,}", "with or without a GPU"),
         tile("Waiting jobs", f"{len(shown.queue):,}", f"for {plural(asked, 'GPU')}"),
-        tile("GPU-hours saved", amount(saved.mid), f"95 %: {interval(saved)}", "good"),
-        tile("Autonomy", status.autonomy.value, AUTONOMY[status.autonomy]),
+        tile("GPU-hours saved", amount(saved.mid), _beside_savings(snapshot), "good"),
+        tile("Autonomy", status.autonomy.value, _autonomy_text(snapshot)),
         tile(
-            "Breaker",
-            "closed" if closed else "open",
-            promises_text(each.story for each in snapshot.stories)
+            "Circuit breaker",
+            "not tripped" if closed else "tripped",
+            f"steward may act; {promises_text(each.story for each in snapshot.stories)}"
             if closed
-            else status.breaker.partition(": ")[2],
+            else f"actions are paused: {status.breaker.partition(': ')[2]}",
             "" if closed else "bad",
         ),
     )
+
+
+def _beside_savings(snapshot: StateSnapshot) -> str:
+    """Write how sure the savings are, and what stopping jobs cost."""
+    sure = f"95 %: {interval(snapshot.savings.gpu_hours)}"
+    cost = snapshot.stop_cost_gpu_hours
+    return f"{sure}; stopping jobs cost {amount(cost)}" if cost > 0 else sure
 
 
 def summary_text(snapshot: StateSnapshot, *, simulated: bool) -> str:
@@ -150,7 +164,22 @@ def summary_text(snapshot: StateSnapshot, *, simulated: bool) -> str:
         else ""
     )
     text = "; ".join(parts) or f"has changed nothing yet: it {AUTONOMY[snapshot.status.autonomy]}"
-    return f"So far steward{where} {text}.{asks}"
+    slots = (
+        " There is no GPU here: CPU slots stand in their place." if _only_slots(snapshot) else ""
+    )
+    return f"So far steward{where} {text}.{asks}{slots}"
+
+
+def _only_slots(snapshot: StateSnapshot) -> bool:
+    return {each.model for each in snapshot.cluster.gpus} == {SLOT_MODEL.name}
+
+
+def _autonomy_text(snapshot: StateSnapshot) -> str:
+    """Write what steward may do by itself: jobs that were submitted to it start in any case."""
+    autonomy = snapshot.status.autonomy
+    if autonomy is Autonomy.ADVISE and snapshot.carried_out.get("start"):
+        return "starts what is submitted, advises else"
+    return AUTONOMY[autonomy]
 
 
 def _loans(snapshot: StateSnapshot) -> int:

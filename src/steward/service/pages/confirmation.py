@@ -19,14 +19,15 @@ class Confirmation:
         with ui.dialog() as self._dialog, ui.element("div").classes("st-confirm"):
             self._text = Html()
             with ui.element("div").classes("st-confirm-buttons"):
-                cancel = ui.button("Cancel", color=None, on_click=self._cancel)
-                cancel.props("flat no-caps dense").classes("st-plain-button")
+                self._no = ui.button("", color=None, on_click=self._cancel)
+                self._no.props("flat no-caps dense").classes("st-plain-button")
                 self._yes = ui.button("", color=None, on_click=self._confirm)
                 self._yes.props("no-caps unelevated dense").classes("st-choice st-choice-approve")
 
-    async def ask(self, text: Markup, *, yes: str) -> bool:
-        """Show `text` and return True once a person presses the button `yes`."""
+    async def ask(self, text: Markup, *, yes: str, no: str = "Cancel") -> bool:
+        """Show `text` and return True once a person presses the button `yes`, not `no`."""
         self._text.show(text)
+        self._no.set_text(no)
         self._yes.set_text(yes)
         return bool(await self._dialog)
 

@@ -44,7 +44,7 @@ FILTERS: dict[str, frozenset[DecisionState]] = {
     "Done": frozenset({DecisionState.DONE}),
     "Advice": frozenset({DecisionState.ADVISED}),
     "Held back": frozenset({DecisionState.HELD}),
-    "Refused": frozenset(
+    "Ended without effect": frozenset(
         {
             DecisionState.REJECTED,
             DecisionState.UNDONE,

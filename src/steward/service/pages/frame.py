@@ -27,6 +27,7 @@ LOOK_COOKIE = "steward_look"
 LOOK_FOR = "path=/; max-age=31536000"
 PAGES = (
     ("/", "Cluster", "grid_view"),
+    ("/jobs", "Jobs", "play_circle"),
     ("/nodes", "Nodes", "dns"),
     ("/findings", "Findings", "search"),
     ("/rules", "Rules", "fact_check"),

@@ -37,8 +37,21 @@
     return bad ? `${bad.closest("label")?.innerText.split("\n")[0] ?? bad.name}: ${bad.validationMessage}` : "";
   };
 
-  const send = (form) => {
-    const problem = wrong(form);
+  // Browsers do not send a file that was changed since it was chosen; it has to be chosen again,
+  // and choosing the same name again is only noticed where none is chosen.
+  const changed = async (form) => {
+    const file = form.elements.source.value === "file" && form.elements.trace.files[0];
+    try {
+      if (file) await file.slice(0, 1).arrayBuffer();
+    } catch {
+      form.elements.trace.value = "";
+      return `${file.name} was changed, moved or removed since it was chosen: choose it again`;
+    }
+    return "";
+  };
+
+  const send = async (form) => {
+    const problem = wrong(form) || (await changed(form));
     refuse(form, problem);
     if (problem) return;
     const button = form.querySelector(".st-run");
@@ -59,6 +72,7 @@
       over("");
       refuse(form, "The trace could not be sent: the service did not answer");
     };
+    request.onabort = () => over("");
     request.onload = () => {
       over("");
       let answer = {};
@@ -105,6 +119,7 @@
 
   const paint = (frame) => {
     const inside = insideOf(frame);
+    if (!inside) return; // a frame that is loading has no document yet: `load` paints it
     const ours = getComputedStyle(document.body);
     const dark = document.body.classList.contains("body--dark");
     inside.style.colorScheme = dark ? "dark" : "light"; // ours, which need not be the system's
@@ -131,7 +146,10 @@
       const frame = event.target;
       if (!frame.matches?.("iframe.st-report") || !insideOf(frame)) return;
       paint(frame);
-      const fit = () => (frame.style.height = `${insideOf(frame).scrollHeight}px`);
+      const fit = () => {
+        const inside = insideOf(frame); // none while the next report is loading
+        if (inside) frame.style.height = `${inside.scrollHeight}px`;
+      };
       new ResizeObserver(fit).observe(frame.contentDocument.body);
       fit();
     },

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from steward.loop import Loop
 from steward.model.frame import steps_of
 from steward.model.view import ClusterView
-from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow
+from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow, NodeRow
 
 __all__ = ["CollectorState", "LatestValues", "NodeSummary", "node_of"]
 
@@ -27,6 +27,7 @@ class NodeSummary:
     values: Values
     parts: Mapping[str, Values]
     running: tuple[str, ...] = ()  # jobs that run here, as reported by their engine or collector
+    draining: bool = False  # nothing new may start here
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -71,11 +72,11 @@ class LatestValues:
     def nodes(self, shown: ClusterSnapshot) -> tuple[NodeSummary, ...]:
         """Return every node that is known or that samples came from, by the cluster's order."""
         seen = self._seen()
-        gpus = {node.id: node.gpus for node in shown.nodes}
-        names = dict.fromkeys((*gpus, *sorted(seen)))
+        rows = {node.id: node for node in shown.nodes}
+        names = dict.fromkeys((*rows, *sorted(seen)))
         running = _running(shown)
         return tuple(
-            self._state(name, gpus.get(name, ()), seen.get(name, {}), running.get(name, ()))
+            self._state(name, rows.get(name), seen.get(name, {}), running.get(name, ()))
             for name in names
         )
 
@@ -86,7 +87,7 @@ class LatestValues:
         if row is None and name not in seen:
             return None
         running = _running(shown).get(name, ())
-        return self._state(name, row.gpus if row else (), seen.get(name, {}), running)
+        return self._state(name, row, seen.get(name, {}), running)
 
     def of(self, entity: str) -> Values:
         """Return the newest values of one entity."""
@@ -112,13 +113,18 @@ class LatestValues:
     def _state(
         self,
         name: str,
-        gpus: tuple[GpuRow, ...],
+        row: NodeRow | None,  # None: only its samples are known
         seen: Mapping[str, Values],
         running: Sequence[str],
     ) -> NodeSummary:
-        parts = {entity: each for entity, each in seen.items() if entity != name}
-        values = seen.get(name, NOTHING)
-        return NodeSummary(id=name, gpus=gpus, values=values, parts=parts, running=tuple(running))
+        return NodeSummary(
+            id=name,
+            gpus=row.gpus if row else (),
+            values=seen.get(name, NOTHING),
+            parts={entity: each for entity, each in seen.items() if entity != name},
+            running=tuple(running),
+            draining=row is not None and row.draining,
+        )
 
     def _seen(self) -> Mapping[str, Mapping[str, Values]]:
         with self._lock:

@@ -62,6 +62,7 @@ def replay_views(
 class ViewReplay:
     """One replay. `levels_s` are run times, by GPUs, at which the policy is asked again.
 
+    `gang_wait_s` is the time of waiting after which it is asked again about a job of several GPUs.
     `believe` adds forecasts to every view; `turn_s` 0 asks at events only.
     """
 
@@ -73,6 +74,7 @@ class ViewReplay:
     levels_s: Callable[[int], Iterable[float]] = lambda _gpus: ()
     believe: Believe = lambda _replay, _view: ()
     turn_s: float = 0.0
+    gang_wait_s: float = inf
     now_s: float = 0.0
     row_of: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -98,7 +100,6 @@ class ViewReplay:
         coming = list(range(len(self.trace)))[::-1]
         while (now_s := self._next_s(coming)) < inf:
             self.now_s = now_s
-            self._wakes_s = {t_s for t_s in self._wakes_s if t_s > now_s}
             news = list(self._end(found))
             while coming and self.trace.submit_s[coming[-1]] <= now_s:
                 news.append(self._arrive(coming.pop()))
@@ -126,10 +127,14 @@ class ViewReplay:
 
     def _next_s(self, coming: list[int]) -> float:
         times = [float(self.trace.submit_s[row]) for row in coming[-1:]]
-        times += [t_s for t_s in self._wakes_s if t_s > self.now_s]
+        times += self._wakes_s
         waits = False
         for job in self.jobs.values():
-            waits |= job.start_s is None
+            if job.start_s is None:
+                waits = True
+                overdue_s = job.past.queued_s + self.gang_wait_s
+                if job.shape.gpus > 1 and self.now_s < overdue_s < inf:
+                    times.append(overdue_s)
             if job.start_s is not None:
                 ran_s = job.past.ran_s
                 # as the compiled engine counts: jobs that meet at an instant meet there, too
@@ -192,10 +197,11 @@ class ViewReplay:
         view = view.with_forecasts(self.believe(self, view))
         left = view.forecast(About.JOBS, RUN_TYPICAL_S)
         due_s = view.jobs.deadline_s[~np.isnan(view.jobs.deadline_s)]
+        self._wakes_s = set()  # by other beliefs, or for jobs that have ended: no longer
         if left is not None and len(due_s):
             urgent_s = view.jobs.deadline_s - left.mid
-            self._wakes_s.update(t_s for t_s in urgent_s.tolist() if t_s > self.now_s)
-            self._wakes_s.update(t_s for t_s in due_s.tolist() if t_s > self.now_s)
+            times_s = np.concatenate((urgent_s, due_s)).tolist()
+            self._wakes_s = {t_s for t_s in times_s if t_s > self.now_s}
         return view
 
     def _ask(self, view: ClusterView, found: _Columns) -> Iterator[Job]:

@@ -56,6 +56,11 @@ class Logs:
         """Return lines between two moments, oldest first."""
         return self.table.read(pl.lit(value=True), from_s=from_s, to_s=to_s)
 
+    def newest(self, *, from_s: float, limit: int) -> tuple[LogLine, ...]:
+        """Return the newest lines since then, oldest first; their numbers are not recorded."""
+        rows = self.read(from_s=from_s, to_s=float("inf")).tail(limit).iter_rows(named=True)
+        return tuple(LogLine(**row) for row in rows)
+
     def damage(self) -> tuple[str, ...]:
         """Return what was lost or cut."""
         cut = (f"{self._cut} log lines were cut at {_MAX_CHARS} characters",) if self._cut else ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decide.rules.metric.frames import IDLE, busy, watch
 from steward.decide.rules.metric import KeyIndex, MetricWatch, sample_buffer, sort_frame
+from steward.decide.rules.metric.series_index import SeriesIndex
 from steward.decide.rules.promql.label_index import LabelIndex, Labels
 from steward.model.rules import Item
 
@@ -116,6 +118,20 @@ def test_labels_are_worked_out_once_for_each_and_only_for_new_ones() -> None:
     assert list(names) == [(("node", "n1"),)] * 3
     assert list(again) == [(("node", "n1"),)] * 3 + [(("node", "n2"),)]
     assert asked == [*first, new]
+
+
+def test_equal_rows_have_one_label_column_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steward.decide.rules.metric.series_index._MOST_COLUMNS", 3)
+    known = SeriesIndex()
+    for gpu in range(20):
+        known.number((f"n1/gpu{gpu}", ""))
+
+    same = [known.names(np.arange(2)) for _ in range(2)]
+    every = [list(known.names(np.array([row]))) for row in range(20)]
+
+    assert same[0] is same[1]
+    assert every == [[known.labels[row]] for row in range(20)]
+    assert len(known._some) <= 4
 
 
 def test_ways_to_make_labels_of_others_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,3 +159,15 @@ def test_silence_is_due_by_the_last_value_and_not_by_a_marker_of_its_end() -> No
 
     assert watch.tick(1499 * 10**9) == []
     assert [item.entity for item in watch.tick(1501 * 10**9)] == ["n1/gpu0"]
+
+
+def test_ranges_of_one_selector_are_looked_up_for_the_same_series() -> None:
+    expr = (
+        "avg by (node) (avg_over_time(steward_gpu_busy_share[20s]))"
+        " < 0.5 * avg by (node) (avg_over_time(steward_gpu_busy_share[2m]))"
+    )
+    falls = compile_metric(MetricTerm(expr=expr))
+
+    found = falls.add(busy({"n1/gpu0": [0.8] * 10 + [0.1] * 3, "n2/gpu0": [0.8] * 13}))
+
+    assert [item.entity for item in found] == ["n1"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from observe.parcels import T0, label
 from service.bed import ServiceBed
 from steward.observe.intake import AgentRegistry
 from steward.observe.throttling import throttle_reasons
+from steward.service.cluster_snapshot import GpuState
 from steward.service.pages.telemetry.figures import figure, title
 from steward.service.pages.telemetry.gpu import contrast_table, gpu_figures, rhythm_text
 from steward.service.pages.telemetry.node import gpu_table, job_table, node_figures
@@ -98,6 +102,42 @@ def test_what_was_different_is_listed_with_whose_it_was() -> None:
     assert "node n1" in said
     assert "pressure io some" in said
     assert "Nothing to compare" in contrast_table([], "n1/gpu0")
+
+
+@pytest.mark.parametrize(
+    ("states", "changes", "said"),
+    [
+        ((GpuState.BUSY, GpuState.FREE), {}, "up"),
+        ((GpuState.BUSY,), {"draining": True, "running": ("j1",)}, "draining"),
+        ((GpuState.FREE,), {"draining": True}, "drained"),
+        ((GpuState.BUSY, GpuState.FAILED), {}, "1 of 2 GPUs failed"),
+        ((GpuState.FAILED,), {"draining": True}, "drained, 1 of 1 GPU failed"),
+        ((GpuState.BUSY, GpuState.UNKNOWN), {}, "1 of 2 GPUs silent"),
+        ((GpuState.UNKNOWN,), {"values": {}}, "no samples"),
+    ],
+)
+def test_the_state_of_a_node_is_in_the_table(
+    approval_bed: ServiceBed, states: tuple[GpuState, ...], changes: dict[str, Any], said: str
+) -> None:
+    some = next(approval_bed.live_state.refresh().cluster.gpus)
+    gpus = tuple(replace(some, state=each, owner=None, borrower=None) for each in states)
+    summary = NodeSummary(id="n1", gpus=gpus, values={"host.cpu.busy_share": 0.5}, parts={})
+
+    shown = node_table((replace(summary, **changes),))
+
+    assert ">State</th>" in shown
+    assert f">{said}</span>" in shown
+
+
+def test_a_node_that_is_drained_is_shown_as_such(approval_bed: ServiceBed) -> None:
+    bed = approval_bed
+    shown = bed.live_state.refresh().cluster
+    node = replace(shown.nodes[0], draining=True)
+
+    (summary,) = bed.live_state.latest.nodes(replace(shown, nodes=(node,)))
+
+    assert summary.draining
+    assert "draining" in node_table((summary,))
 
 
 def test_a_node_in_words(approval_bed: ServiceBed) -> None:

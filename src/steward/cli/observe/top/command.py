@@ -91,7 +91,7 @@ def _source(
         raise StewardError("a token is for a server", where="--token-file", hint=hint)
     if data is not None:
         return sources.Folder(data)
-    local = sources.Local(read_settings(config, None), every_s=every_s)
+    local = sources.LocalMachine(read_settings(config, None), every_s=every_s)
     local.settle()
     return local
 

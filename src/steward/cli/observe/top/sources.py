@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steward.observe.latest import Latest
     from steward.ports import Collector
 
-__all__ = ["Folder", "Local", "Server", "Source"]
+__all__ = ["Folder", "LocalMachine", "Server", "Source"]
 
 BUSY = "gpu.busy_share"
 FAST = ("host", "nvml", "cgroups")
@@ -43,10 +43,11 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-class Local:
+class LocalMachine:
     """The machine it runs on, through the same samplers that record it."""
 
     def __init__(self, settings: Settings, *, every_s: float) -> None:
+        from steward.config.plugs import own_options
         from steward.observe.collectors import COLLECTORS
         from steward.observe.latest import Latest
         from steward.observe.watch import Watch
@@ -60,7 +61,8 @@ class Local:
         self._holders: dict[str, dict[str, str]] = {}  # GPU: span: job
         made: dict[str, list[Collector]] = {"fast": [], "slow": []}
         for name in (*FAST, *SLOW):
-            each = resolve("collector", name, COLLECTORS)(**settings.plugs.get(name, {}))
+            options = own_options("collector", name, settings.plugs.get(name, {}))
+            each = resolve("collector", name, COLLECTORS)(**options)
             state = each.available()
             if state.status != "missing":
                 made["fast" if name in FAST else "slow"].append(_narrowed(each))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from steward.cli.output import print_note, print_warnings
+from steward.cli.output import print_error, print_note, print_warnings
 from steward.cli.rules.formats import records
 from steward.errors import StewardError, unknown_name
 from steward.store.atomic import whole_file
@@ -88,6 +88,8 @@ def write(
         print_note(f"{len(report.findings)} findings written to {out}")
     if form is not ReportFormat.JSON:
         print_warnings(_warnings(report))
+    for each in report.unreadable:
+        print_error(each, as_json=False)
 
 
 def _text(
@@ -110,7 +112,9 @@ def _text(
 
 
 def _warnings(report: RunReport) -> list[str]:
-    warnings = [*report.notes, *(note for each in report.streams for note in each.notes)]
+    errors = {str(each) for each in report.unreadable}
+    notes = (note for each in report.streams for note in each.notes)
+    warnings = [*report.notes, *(note for note in notes if note not in errors)]
     cut = sum(each.cut for each in report.streams)
     if cut:
         warnings.append(

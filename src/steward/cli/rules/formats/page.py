@@ -159,6 +159,8 @@ def _references(links: Sequence[str]) -> Iterator[str]:
 def _rest(report: RunReport) -> Iterator[str]:
     if len(report.findings) > _SHOWN:
         yield f"<p>{len(report.findings) - _SHOWN:,} more findings are in the JSON form.</p>"
+    for fault in report.unreadable:
+        yield f"<p><strong>Not read:</strong> {escaped(str(fault))}</p>"
     for note in report.notes:
         yield f'<p class="quiet">{escaped(note)}</p>'
 

@@ -26,6 +26,7 @@ def as_json(report: RunReport, *, one_line: bool = False) -> str:
         "streams": report.streams,
         "counts": report.counts,
         "notes": report.notes,
+        "errors": [each.as_record() for each in report.unreadable],
     }
     return json.dumps(
         plain(record), indent=None if one_line else 2, ensure_ascii=False, allow_nan=False

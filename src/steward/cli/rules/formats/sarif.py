@@ -53,8 +53,10 @@ def as_sarif(report: RunReport) -> str:
 
 def _invocation(report: RunReport) -> Record:
     notes = [*report.notes, *(note for each in report.streams for note in each.notes)]
-    message = [{"level": "warning", "message": {"text": clean(note)}} for note in notes]
-    return {"executionSuccessful": True} | (
+    told = [("error", str(each)) for each in report.unreadable]
+    told += [("warning", note) for note in notes if ("error", note) not in told]
+    message = [{"level": level, "message": {"text": clean(note)}} for level, note in told]
+    return {"executionSuccessful": not report.unreadable} | (
         {"toolExecutionNotifications": message} if message else {}
     )
 

@@ -14,7 +14,7 @@ from steward.model.finding import Finding, Recurrence, Severity
 from steward.model.identity import GpuId
 from steward.model.rules import Hit
 
-__all__ = ["Episode", "Episodes"]
+__all__ = ["PAUSE_S", "Episode", "Episodes"]
 
 PAUSE_S = 600.0  # after so long without a match, the next one is another finding
 REPORT_EVERY_S = 600.0  # interval between recurrence entries in the journal
@@ -65,14 +65,14 @@ class Episodes:
             return key
         return (hit.rule, "")
 
-    def add(self, key: Key, finding: Finding, hit: Hit) -> None:
-        """Begin an episode."""
+    def add(self, key: Key, finding: Finding, hit: Hit, *, at_s: float) -> None:
+        """Begin an episode with a match of that time."""
         self.open[key] = Episode(
             finding=finding,
-            last_s=finding.t_s,
+            last_s=at_s,
             hits=finding.hits,
             conditions=_conditions(key, hit),
-            reported_s=finding.t_s,
+            reported_s=at_s,
         )
         self.counts[key[0]] = self.counts.get(key[0], 0) + 1
 
@@ -91,8 +91,17 @@ class Episodes:
             episode.update(holding, failed, now_s)
             if now_s - episode.last_s > PAUSE_S:
                 self.ended += _reported(episode, now_s)
-                del self.open[key]
-                self.counts[key[0]] -= 1
+                self._remove(key)
+
+    def forget_over(self, key: Key, now_s: float) -> None:
+        """Remove an episode that was over before this time, as an earlier run has reported it."""
+        episode = self.open.get(key)
+        if episode is not None and now_s - episode.last_s > PAUSE_S:
+            self._remove(key)
+
+    def _remove(self, key: Key) -> None:
+        del self.open[key]
+        self.counts[key[0]] -= 1
 
     def recurrences(self, now_s: float) -> tuple[Recurrence, ...]:
         """Return recurrences of findings that ended, or were last reported long ago."""

@@ -30,7 +30,7 @@ from steward.model.metrics import METRICS, metric
 from steward.model.rules import Hit, Item, Rule, RuleSeverity
 from steward.model.view import HEALTH_CODES, ClusterView
 
-__all__ = ["failed_gpus", "finding_of", "thresholds_of"]
+__all__ = ["NS_PER_S", "failed_gpus", "finding_of", "thresholds_of"]
 
 NS_PER_S = 1e9
 MOST_ITEMS = 20  # lines and series of one finding

@@ -32,7 +32,7 @@ class SampleFilter:
         if not frame.height or not holders:
             return frame
         # Holders change with every job that starts or ends: one pass costs less than a join.
-        held = [holders.get(entity) for entity in frame[ENTITY].to_list()]
+        held = [holders.get(entity, "") for entity in frame[ENTITY].to_list()]
         return frame.with_columns(pl.Series(_JOB, held, pl.String))
 
     def _parts(self, seen: Observation, now_s: float) -> Iterator[Frame]:

@@ -73,9 +73,10 @@ class AcrossEntities:
             times.append(self._buffer.add_and_list_times(rows))
         if not self._buffer.known:
             return  # no series has these columns
-        begin = np.full(len(self._buffer.known), self._done_ns)
-        times += [each.t for each in self._silences.until(clock_ns, begin)]
-        steps = np.unique(-(-np.concatenate(times) // self._step_ns) * self._step_ns)
+        if self._silences:
+            times += [each.t for each in self._silences.until(clock_ns, self.read_ns)]
+        whole = -(-np.concatenate(times) // self._step_ns) * self._step_ns
+        steps = np.unique(whole) if len(whole) > 1 else whole
         steps = steps[steps > self._done_ns]
         ready = steps if last else steps[steps <= clock_ns]
         self._waiting = steps[len(ready) :]
@@ -89,6 +90,9 @@ class AcrossEntities:
         for begin in range(0, len(times), size):
             part = times[begin : begin + size]
             self._done_ns = int(part[-1])
+            if not self._buffer.can_hold:
+                yield self._results.none(part)
+                continue
             look = AcrossEntitiesLookup(
                 known=self._buffer.known,
                 wanted=self._buffer.wanted,

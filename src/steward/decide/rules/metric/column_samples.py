@@ -30,8 +30,9 @@ class ColumnSamples:
         """Make room for series without any samples."""
         more = series + 1 - len(self.samples.off)
         if more > 0:
-            off = np.append(self.samples.off, np.full(more, self.samples.off[-1]))
-            self.samples = self.samples._replace(off=off)
+            off = np.full(series + 1, self.samples.off[-1])
+            off[:-more] = self.samples.off
+            self.samples = SeriesSamples(off, self.samples.t, self.samples.v)
 
     def only(self, kept: Bools) -> None:
         """Forget all other series."""

@@ -65,10 +65,10 @@ def widened(state: HoldState, size: int) -> HoldState:
     if not more:
         return state
     return HoldState(
-        np.append(state.since, np.full(more, -1)),
-        np.append(state.reported, np.zeros(more, bool)),
-        np.append(state.last, np.full(more, -NEVER_NS)),
-        np.append(state.step, np.zeros(more, np.int64)),
+        np.concatenate((state.since, np.full(more, -1))),
+        np.concatenate((state.reported, np.zeros(more, bool))),
+        np.concatenate((state.last, np.full(more, -NEVER_NS))),
+        np.concatenate((state.step, np.zeros(more, np.int64))),
     )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "last_values",
     "latest",
     "over_range",
+    "repeated",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -50,6 +51,11 @@ class Points(NamedTuple):
 
     off: Longs
     t: Longs
+
+
+def repeated(times: Longs, count: int) -> Longs:
+    """Return the same times for each of `count` series, as points have them."""
+    return np.full(count, times[0]) if len(times) == 1 else np.tile(times, count)
 
 
 class HoldState(NamedTuple):

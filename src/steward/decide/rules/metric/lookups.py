@@ -8,8 +8,9 @@ compare entities need them at the same times.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,10 +22,11 @@ from steward.decide.rules.metric.kernels import (
     SeriesSamples,
     latest,
     over_range,
+    repeated,
 )
 from steward.decide.rules.metric.series_index import SelectedSeries, SeriesIndex
 from steward.decide.rules.promql.evaluator import LOOKBACK_NS
-from steward.decide.rules.promql.expression import Selector
+from steward.decide.rules.promql.expression import LabelMatcher, Selector
 from steward.decide.rules.promql.functions import OVER_RANGE
 from steward.decide.rules.promql.label_index import LabelColumn
 from steward.decide.rules.promql.metric_columns import PHASE, MetricColumn
@@ -34,10 +36,26 @@ __all__ = ["PHASE_COLUMN", "AcrossEntitiesLookup", "FoundRows", "PerEntityLookup
 
 PHASE_COLUMN = "phase:"  # prefix of phase columns in frames
 How = tuple[str, float]  # a function of a range and its parameter; "": the newest value
-FoundRows = dict[tuple[Selector, How], LabelledRows]
 _EMPTY = np.zeros(0, np.int64)
 # Of a counter only its rate is kept.
 _OF_RATES = {"rate": "avg_over_time", "increase": "avg_over_time", "irate": "last_over_time"}
+
+
+class SelectedPoints(NamedTuple):
+    """Series of a column that a selector selects, all at the same times."""
+
+    points: Points
+    labels: LabelColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FoundRows:
+    """What was looked up at some times since the last frame, by any term."""
+
+    rows: dict[tuple[Selector, How], LabelledRows] = field(default_factory=dict)
+    points: dict[tuple[str, str, tuple[LabelMatcher, ...]], SelectedPoints] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +71,7 @@ def _computed(
 ) -> Floats:
     """Return a function of samples at points, in the unit of the expression."""
     function, parameter = how
-    at = Points(points.off, points.t - selector.offset_ns)
+    at = Points(points.off, points.t - selector.offset_ns) if selector.offset_ns else points
     if not function:
         return latest(samples, at, LOOKBACK_NS) / column.scale
     range_ns = selector.range_ns or LOOKBACK_NS
@@ -98,9 +116,9 @@ class PerEntityLookup:
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
         what = selector, (function, parameter)
-        if what not in self.found:  # conditions and rules repeat selectors
-            self.found[what] = self._rows(*what)
-        return self.found[what]
+        if what not in self.found.rows:  # conditions and rules repeat selectors
+            self.found.rows[what] = self._rows(*what)
+        return self.found.rows[what]
 
     def _rows(self, selector: Selector, how: How) -> LabelledRows:
         wanted = self.wanted[selector]
@@ -135,9 +153,9 @@ class AcrossEntitiesLookup:
 
     def past(self, selector: Selector, function: str, parameter: float) -> LabelledRows:
         what = selector, (function, parameter)
-        if what not in self.found:
-            self.found[what] = self._rows(*what)
-        return self.found[what]
+        if what not in self.found.rows:
+            self.found.rows[what] = self._rows(*what)
+        return self.found.rows[what]
 
     def _rows(self, selector: Selector, how: How) -> LabelledRows:
         wanted = self.wanted[selector]
@@ -162,17 +180,24 @@ class AcrossEntitiesLookup:
         ]
 
     def _of(self, column: str, selector: Selector, how: How) -> LabelledRows:
-        wanted = self.wanted[selector]
         samples = self.columns_kept[column].samples
-        meant = wanted.selected.mask(self.known) & (np.diff(samples.off) > 0)
-        rows = np.flatnonzero(meant)
-        off = np.append(0, np.cumsum(meant * len(self.times)))
-        points = Points(off, np.tile(self.times, len(rows)))
-        values = _computed(samples, points, selector, how, wanted.column)
-        return LabelledRows(
-            labels=self.known.names(rows),
-            values=values.reshape(len(rows), len(self.times)),
-        )
+        points, labels = self._points(column, selector)
+        values = _computed(samples, points, selector, how, self.wanted[selector].column)
+        return LabelledRows(labels=labels, values=values.reshape(len(labels), len(self.times)))
+
+    def _points(self, column: str, selector: Selector) -> SelectedPoints:
+        """Return the points of a selector; the same for all of its ranges and functions."""
+        what = column, selector.name, selector.matchers
+        found = self.found.points.get(what)
+        if found is None:
+            selected = self.wanted[selector].selected.mask(self.known)
+            meant = selected & (np.diff(self.columns_kept[column].samples.off) > 0)
+            rows = np.flatnonzero(meant)
+            off = np.append(0, np.cumsum(meant * len(self.times)))
+            points = Points(off, repeated(self.times, len(rows)))
+            found = SelectedPoints(points, self.known.names(rows))
+            self.found.points[what] = found
+        return found
 
 
 def _of_phase(phase: str, rows: LabelledRows) -> LabelledRows:

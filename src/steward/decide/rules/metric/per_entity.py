@@ -67,7 +67,9 @@ class PerEntity:
         if self._silences:
             points = _united([points, *self._silences.until(clock_ns, self.state.last)])
         points = Points(*due(points, self.state.last, self._interval_ns))
-        if len(points.t):
+        if len(points.t) and not self._buffer.can_hold:
+            yield EvaluatedPoints(points=points, values=np.full(len(points.t), np.nan))
+        elif len(points.t):
             look = PerEntityLookup(
                 known=self._buffer.known,
                 wanted=self._buffer.wanted,

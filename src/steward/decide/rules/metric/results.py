@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from steward.decide.rules.metric.evaluation import EvaluatedPoints, no_series, only, widened
-from steward.decide.rules.metric.kernels import Longs, Points
+from steward.decide.rules.metric.kernels import Floats, Longs, Points, repeated
 from steward.decide.rules.metric.series_index import entity_named
 from steward.decide.rules.promql.label_index import LabelColumn, LabelIndex, Labels
 from steward.decide.rules.promql.vectors import LabelledRows
@@ -39,8 +39,16 @@ class Results:
             self.state = widened(self.state, len(self._labels))
         values = np.full((len(self._labels), len(times)), np.nan)
         values[rows] = found.values
-        off = np.arange(len(self._labels) + 1) * len(times)
-        points = Points(off, np.tile(times, len(self._labels)))
+        return self._evaluated(values, times)
+
+    def none(self, times: Longs) -> EvaluatedPoints:
+        """Return the values of an evaluation that has no result."""
+        self._last = _NONE
+        return self._evaluated(np.full((len(self._labels), len(times)), np.nan), times)
+
+    def _evaluated(self, values: Floats, times: Longs) -> EvaluatedPoints:
+        count = len(self._labels)
+        points = Points(np.arange(count + 1) * len(times), repeated(times, count))
         return EvaluatedPoints(points=points, values=values.ravel())
 
     def _rows(self, names: LabelColumn) -> Longs:

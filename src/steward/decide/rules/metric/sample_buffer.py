@@ -131,14 +131,16 @@ class SampleBuffer:
     def times(self, rows: SortedFrame, names: tuple[str, ...]) -> Longs:
         """Return the times of `points`, each once."""
         if names not in self._times:
-            self._times[names] = np.unique(self.points(rows, names).t)
+            t_ns = rows.t_ns[_any_present(rows, names)]
+            same = len(t_ns) > 0 and bool((t_ns == t_ns[0]).all())  # as in most frames
+            self._times[names] = t_ns[:1] if same else np.unique(t_ns)
         return self._times[names]
 
     def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
         """Return the cache of lookups at these times since the last frame."""
         if len(times) > _MOST_POINTS:
-            return {}
-        return self._found.setdefault((offsets, times.tobytes()), {})
+            return FoundRows()
+        return self._found.setdefault((offsets, times.tobytes()), FoundRows())
 
     def nodes(self, names: Iterable[str], since_ns: int) -> frozenset[str]:
         """Return the nodes of which there was a sample of some of these columns since then."""
@@ -222,9 +224,15 @@ class TermSamples:
     """View of one term on a buffer: its own, or the one shared by all terms of an engine."""
 
     def __init__(
-        self, wanted: Mapping[Selector, SelectorColumn], *, most_series: int, by_job: bool
+        self,
+        wanted: Mapping[Selector, SelectorColumn],
+        *,
+        most_series: int,
+        by_job: bool,
+        required: frozenset[str] = frozenset(),
     ) -> None:
         self.wanted = wanted
+        self._required = required  # columns without which the term has no value
         self.most_series = most_series
         self.counts = WatchCounts()
         self.reader: _Reader
@@ -255,6 +263,12 @@ class TermSamples:
     def columns_kept(self) -> Mapping[str, ColumnSamples]:
         """The samples of the buffer, by column."""
         return self._buffer.columns_kept
+
+    @property
+    def can_hold(self) -> bool:
+        """Whether there are samples of all columns without which the term has no value."""
+        kept = self._buffer.columns_kept
+        return all(len(kept[name].samples.t) for name in self._required)
 
     def found_at(self, offsets: bytes, times: Longs) -> FoundRows:
         """Return the cache of lookups at these times since the last frame."""

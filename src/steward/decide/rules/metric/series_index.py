@@ -22,6 +22,7 @@ Longs = NDArray[np.int64]
 Key = tuple[str, str]  # an entity, and the job that held it
 _REST = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _MOST_PATTERN_BYTES = 8 * 2**20
+_MOST_COLUMNS = 100  # label columns of the last frame that are kept for other selectors
 
 
 def labels_of_key(key: Key) -> Labels:
@@ -61,6 +62,7 @@ class SeriesIndex:
         self._number: dict[Key, int] = {}
         self._ids: list[int] = []  # of the labels
         self._all = self.label_index.names(())
+        self._some: dict[bytes, LabelColumn] = {}  # parts of `_all`, by their rows
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -80,13 +82,19 @@ class SeriesIndex:
         """Use the label index that the other terms share."""
         self.label_index = label_index
         self._ids = [label_index.number(labels) for labels in self.labels]
-        self._all = label_index.names(())
+        self._forget_columns()
 
     def names(self, rows: Longs) -> LabelColumn:
         """Return the labels of series."""
         if len(self._all) < len(self.keys):
             self._all = LabelColumn(self.label_index, np.array(self._ids, np.int64))
-        return self._all.only(rows)
+            self._some.clear()
+        key = rows.tobytes()
+        if key not in self._some:  # GPUs have many metrics, and all of them the same labels
+            if len(self._some) > _MOST_COLUMNS:
+                self._some.clear()
+            self._some[key] = self._all.only(rows)
+        return self._some[key]
 
     def only(self, kept: Bools) -> None:
         """Forget all others and number the rest anew."""
@@ -99,7 +107,11 @@ class SeriesIndex:
             labels: key[0]
             for labels, key in zip(reversed(self.labels), reversed(self.keys), strict=True)
         }
+        self._forget_columns()
+
+    def _forget_columns(self) -> None:
         self._all = self.label_index.names(())
+        self._some.clear()
 
 
 class SelectedSeries:
@@ -118,11 +130,10 @@ class SelectedSeries:
 
     def mask(self, known: SeriesIndex) -> Bools:
         """Return for each series whether it is selected."""
-        if not self._tests:
-            return np.ones(len(known), bool)
         seen = len(self._found)
-        fresh = [self._selects(known, row) for row in range(seen, len(known))]
-        self._found = np.append(self._found, np.array(fresh, bool))
+        if seen < len(known):
+            fresh = [self._selects(known, row) for row in range(seen, len(known))]
+            self._found = np.append(self._found, np.array(fresh, bool))
         return self._found
 
     def phase(self, name: str) -> bool:
@@ -134,6 +145,8 @@ class SelectedSeries:
         self._found = self._found[kept[: len(self._found)]]
 
     def _selects(self, known: SeriesIndex, row: int) -> bool:
+        if not self._tests:
+            return True
         labels = dict(known.labels[row])
         labels["entity"] = known.keys[row][0]
         return all(

@@ -44,13 +44,13 @@ class KeyIndex:
 
     def of(self, keys: Sequence[Key]) -> Longs:
         """Return the numbers of keys; new ones get the next."""
-        found = list(map(self._number.get, keys))
-        if None in found:
-            new = [key for key in dict.fromkeys(keys) if key not in self._number]
-            self._number |= {key: number for number, key in enumerate(new, len(self.keys))}
-            self.keys += new
-            found = list(map(self._number.get, keys))
-        return np.array(found, np.int64)
+        number = self._number
+        found = np.array([number.get(key, -1) for key in keys], np.int64)
+        for at in np.flatnonzero(found < 0).tolist():  # few: jobs that just began
+            found[at] = number.setdefault(keys[at], len(self.keys))
+            if found[at] == len(self.keys):
+                self.keys.append(keys[at])
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +65,7 @@ class SortedFrame:
     metrics: tuple[str, ...]  # columns that have values
     untimed: int  # rows without a usable time or entity, which are left out
     _frame: Frame
+    _present: Frame  # where each metric is not null
     _order: Longs | None  # of the frame's rows; None: as they are
     _columns: dict[str, tuple[Floats, Bools]] = field(default_factory=dict)
 
@@ -72,10 +73,7 @@ class SortedFrame:
         """Return the values of a metric and where there are any; NaN is one: "none from now"."""
         found = self._columns.get(name)
         if found is None:
-            series = self._frame[name]
-            values, present = series.to_numpy(), np.ones(len(series), bool)
-            if series.null_count():
-                present = series.is_not_null().to_numpy()
+            values, present = self._frame[name].to_numpy(), self._present[name].to_numpy()
             if self._order is not None:
                 values, present = values[self._order], present[self._order]
             found = self._columns[name] = (values, present)
@@ -105,15 +103,17 @@ def sort_frame(frame: Frame, before: KeyIndex | None = None) -> SortedFrame:
         number, t_ns = number[order], t_ns[order]
     starts = np.flatnonzero(np.diff(number, prepend=-1))
     off = np.append(starts, good.height)
+    metrics = tuple(name for name in good.columns if name not in (T_S, ENTITY, JOB))
     return SortedFrame(
         numbers=number[starts],
         key_index=key_index,
         off=off,
         t_ns=t_ns,
         clock_ns=_most(t_ns[off[1:] - 1]),
-        metrics=tuple(name for name in good.columns if name not in (T_S, ENTITY, JOB)),
+        metrics=metrics,
         untimed=frame.height - good.height,
         _frame=good,
+        _present=good.select_seq(pl.col(metrics).is_not_null()),  # one query instead of many
         _order=order,
     )
 
@@ -133,7 +133,9 @@ def _most(newest_ns: Longs) -> int:
 
 def _numbers(frame: Frame, t_ns: Longs, key_index: KeyIndex) -> Longs:
     """Return the number of each row's key."""
-    names = frame.select(pl.col(ENTITY, JOB).fill_null("") if JOB in frame.columns else ENTITY)
+    names = frame.select(ENTITY, JOB) if JOB in frame.columns else frame.select(ENTITY)
+    if JOB in frame.columns and frame[JOB].null_count():
+        names = names.with_columns(pl.col(JOB).fill_null(""))
     if len(t_ns) and t_ns.min() == t_ns.max():  # most frames have each key once
         return key_index.of(_keys(names))
     ranks = names.select(pl.all().rank("dense").cast(pl.Int64))

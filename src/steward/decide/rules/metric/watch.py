@@ -24,6 +24,7 @@ from steward.decide.rules.promql.expression import Expression, FunctionCall, Sel
 from steward.decide.rules.promql.functions import ABSENCE
 from steward.decide.rules.promql.metric_columns import PHASE, MetricColumn
 from steward.decide.rules.promql.parser import parse
+from steward.decide.rules.promql.required_selectors import required_selectors
 from steward.decide.rules.promql.type_check import across, check
 from steward.decide.rules.promql.vectors import Labels
 from steward.model.frame import ENTITY, T_S, Frame
@@ -190,6 +191,8 @@ class MetricWatch:
                 at, since, until = held(
                     seen.values, points, state, self._for_ns, self._evaluation.gap_ns
                 )
+                if not len(at):
+                    continue  # as in most turns: nothing began and nothing ended
                 series = np.searchsorted(points.off, at, side="right") - 1
                 columns = (series, points.t[at], since, until, seen.values[at])
                 for number, t_ns, since_ns, until_ns, value in zip(
@@ -283,7 +286,10 @@ def compile_metric(term: MetricTerm, *, most_series: int = MOST_SERIES) -> Metri
         )
         for selector, column in columns.items()
     }
-    samples = TermSamples(wanted, most_series=most_series, by_job=not silences)
+    required = {columns[selector].name for selector in required_selectors(expression)} - {PHASE}
+    samples = TermSamples(
+        wanted, most_series=most_series, by_job=not silences, required=frozenset(required)
+    )
     together = across(expression) or PHASE in metrics
     evaluation: TermEvaluation = (AcrossEntities if together else PerEntity)(
         expression,

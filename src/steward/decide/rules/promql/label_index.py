@@ -78,12 +78,13 @@ class DistinctLabels(NamedTuple):
 class LabelColumn:
     """Labels of each row."""
 
-    __slots__ = ("_distinct_labels", "ids", "label_index")
+    __slots__ = ("_distinct_labels", "_made", "ids", "label_index")
 
     def __init__(self, label_index: LabelIndex, ids: Longs) -> None:
         self.label_index = label_index
         self.ids = ids
         self._distinct_labels: DistinctLabels | None = None
+        self._made: dict[Hashable, LabelColumn] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,8 +93,12 @@ class LabelColumn:
         return map(self.label_index.labels.__getitem__, self.ids.tolist())
 
     def made(self, what: Hashable, make: Callable[[Labels], Labels]) -> LabelColumn:
-        """Return `make(labels)` of each row."""
-        return LabelColumn(self.label_index, self.label_index.made(self.ids, what, make))
+        """Return `make(labels)` of each row; the same column each time for the same `what`."""
+        found = self._made.get(what)
+        if found is None:
+            ids = self.label_index.made(self.ids, what, make)
+            found = self._made[what] = LabelColumn(self.label_index, ids)
+        return found
 
     def only(self, rows: Longs) -> LabelColumn:
         """Return the names of some rows."""
@@ -114,6 +119,8 @@ class LabelColumn:
 
     def rows_of(self, wanted: LabelColumn) -> Longs:
         """Return the row of each wanted name, or -1; names of this column must be distinct."""
+        if wanted is self:
+            return np.arange(len(self))
         return _rows_of(self.ids, wanted.ids, self.label_index.places())
 
 

@@ -141,8 +141,9 @@ def _pairs(
     each = keys[1].distinct
     found = each.names.rows_of(keys[0])
     own = np.flatnonzero(found >= 0)
-    own_keys, other = keys[0].only(own), found[own]
-    labels = many.only(own) if how.many else own_keys
+    whole = len(own) == len(found)  # as in most expressions; then columns stay the same
+    own_keys, other = keys[0] if whole else keys[0].only(own), found[own]
+    labels = own_keys if not how.many else many if whole else many.only(own)
     if how.taken:
         both = zip(labels, one.only(each.first[other]), strict=True)
         labels = many.label_index.names(_with(mine, its, how.taken) for mine, its in both)

@@ -152,7 +152,7 @@ def _share_rest(  # noqa: C901, PLR0912, PLR0915 - see above
             score[tenant] = np.inf
             if found >= 0:
                 share = (promised[tenant] + needs[found]) / entitled[tenant]
-                score[tenant] = key[found] * max(share, 1.0)
+                score[tenant] = key[found] * max(share, 1.0) if key[found] > 0.0 else key[found]
         if best < 0 or score[best] > second:  # otherwise the same tenant goes on
             best, second = 0, np.inf
             for tenant in range(1, tenants):

@@ -19,11 +19,12 @@ from steward.decide.scheduling.kernels.allocation import (
     AllocationCount,
     allocation_by_reference,
     choose_place,
-    free_gpus_for,
 )
 from steward.decide.scheduling.kernels.backfill import backfill_around_all, backfill_around_first
 from steward.decide.scheduling.kernels.commons import share_commons
+from steward.decide.scheduling.kernels.node_clearing import free_gpus_for, stoppable
 from steward.decide.scheduling.kernels.ordered import Walk, fill, reorder
+from steward.decide.scheduling.kernels.overdue_gangs import place_overdue
 from steward.decide.scheduling.kernels.queue_state import QueueState, by_reference, leave
 from steward.decide.scheduling.kernels.tenants import (
     serve_by_borrowing,
@@ -75,6 +76,7 @@ class DriverParameters(NamedTuple):
     by_start: int  # running jobs of equal rank go by when they began to run
     depth: int
     lead: float
+    gang_wait_s: float  # a gang that has waited so long is overdue; infinity: none ever is
 
 
 def driver_parameters(ranking: Ranking) -> DriverParameters:
@@ -87,6 +89,7 @@ def driver_parameters(ranking: Ranking) -> DriverParameters:
         by_start=int(ranking.law is Law.EXPERIENCE),
         depth=int(ranking.depth),
         lead=float(ranking.lead),
+        gang_wait_s=float(ranking.gang_wait_s),
     )
 
 
@@ -116,6 +119,8 @@ def plan_changes(
     """Do what `plan_starts_and_stops` does, on records that are passed by reference."""
     log.n[0] = 0
     alloc.counts[AllocationCount.UNPLACED] = 0
+    if policy.gang_wait_s < np.inf and _serve_overdue(queue, alloc, policy, log):
+        return
     for _ in range(_TRIES):
         before = alloc.counts[AllocationCount.UNPLACED]
         walked = _choose(queue, alloc, policy)
@@ -132,6 +137,27 @@ def plan_changes(
         _list_running(queue, 0)
     for i in range(alloc.counts[AllocationCount.UNPLACED]):
         queue.unplaceable[alloc.unplaced[i]] = 0
+
+
+@njit
+def _serve_overdue(
+    queue: QueueState, alloc: Allocation, policy: DriverParameters, log: ChangeLog
+) -> bool:
+    """Start a gang that has waited too long, if there is one; return True if jobs stop for it.
+
+    Then no other is started in this call: who was stopped may be owed what is free.
+    """
+    gang = place_overdue(queue, alloc, policy.gang_wait_s)
+    if gang < 0:
+        return False
+    stops = alloc.counts[AllocationCount.FREED]
+    for k in range(stops):
+        _stop(queue, alloc.freed[k], log)
+    _start(queue, alloc, policy, gang, log)
+    queue.start[0] = gang
+    queue.answer_n[0], queue.answer_n[1] = 1, 0
+    _list_running(queue, 0)
+    return bool(stops > 0)
 
 
 @njit
@@ -157,7 +183,7 @@ def _choose(queue: QueueState, alloc: Allocation, policy: DriverParameters) -> i
 @njit
 def _place(queue: QueueState, alloc: Allocation, policy: DriverParameters, log: ChangeLog) -> None:
     """Find GPUs for the jobs to start; stop none for a job that does not fit even so."""
-    candidates = _stoppable(queue, alloc)
+    candidates = stoppable(queue, alloc)
     for i in range(queue.answer_n[0]):
         job = queue.start[i]
         left = free_gpus_for(queue, alloc, job, candidates)
@@ -176,18 +202,6 @@ def _place(queue: QueueState, alloc: Allocation, policy: DriverParameters, log: 
             alloc.counts[AllocationCount.UNPLACED] += 1
         if not policy.preempts and policy.walk != Walk.FIT:
             break  # no job may pass it
-
-
-@njit
-def _stoppable(queue: QueueState, alloc: Allocation) -> int:
-    """Leave jobs out of the list of stops that must go on or just began; return how many stay."""
-    n = 0
-    for i in range(queue.answer_n[1]):
-        job = queue.stop[i]
-        if alloc.may_stop[job] and queue.since_s[job] < alloc.now_s[0]:
-            queue.stop[n] = job
-            n += 1
-    return n
 
 
 @njit

@@ -31,6 +31,7 @@ class QueueState(NamedTuple):
     runs: Array  # 1: holds GPUs
     held_type: Array  # the type it holds; -1 while waiting
     since_s: Array  # when it last started
+    queued_s: Array  # when it last came into the queue
     limit_s: Array  # longest time that it may run, as its user said
     unplaceable: Array  # 1: there is room, but not in one place; until the next look
     waiting: Array
@@ -71,6 +72,7 @@ def by_reference(queue: QueueState) -> Any:  # noqa: ANN401 - has the fields of 
         queue.runs,
         queue.held_type,
         queue.since_s,
+        queue.queued_s,
         queue.limit_s,
         queue.unplaceable,
         queue.waiting,
@@ -110,6 +112,7 @@ def empty_queue_state(
         runs=np.zeros(jobs, np.int8),
         held_type=np.full(jobs, -1, ints),
         since_s=np.zeros(jobs, floats),
+        queued_s=np.zeros(jobs, floats),
         limit_s=np.full(jobs, np.inf),
         unplaceable=np.zeros(jobs, np.int8),
         waiting=np.zeros(int(first[-1]), ints),

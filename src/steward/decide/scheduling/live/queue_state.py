@@ -12,6 +12,7 @@ from steward.decide.placement.columns import SIZES, Demands, guide_of
 from steward.decide.placement.state import HELD_WHOLE, WHOLE, NodeOccupancy
 from steward.decide.scheduling.kernels.allocation import Allocation, AllocationCount
 from steward.decide.scheduling.kernels.ordered import TieOrder
+from steward.decide.scheduling.kernels.overdue_gangs import ITS_TURN, keeps_its_turn
 from steward.decide.scheduling.kernels.queue_state import QueueState, empty_queue_state
 from steward.decide.scheduling.live.ranks import Ranks
 from steward.decide.scheduling.ranking import Ranking, Sharing
@@ -20,7 +21,7 @@ from steward.model.forecast import RUN_LEFT_S, USED_GPU_S, About
 from steward.model.job import Job, JobState
 from steward.model.view import HEALTH_CODES, QUEUED, RUNNING, ClusterView
 
-__all__ = ["LiveQueueState", "live_queue_state"]
+__all__ = ["LiveQueueState", "live_queue_state", "usable_gpus"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,14 +55,13 @@ def live_queue_state(
     or whose node is draining, are not there.
     """
     gpus, jobs = view.gpus, view.jobs
-    usable = np.isin(gpus.health, _USABLE) & ~gpus.reserved & (gpus.borrower < 0)
-    usable &= ~view.nodes.draining[gpus.node]
+    usable = usable_gpus(view)
     free = usable & (gpus.owner < 0)
     holds = np.bincount(gpus.owner[gpus.owner >= 0], minlength=len(jobs))
     tied = np.bincount(gpus.owner[(gpus.owner >= 0) & ~usable], minlength=len(jobs)) > 0
     runs = (jobs.state == RUNNING) & (holds > 0)
     waits = (jobs.state == QUEUED) & ~jobs.reserved & (jobs.gpus > 0)
-    may_stop = runs & jobs.checkpointable & ~jobs.reserved & ~tied
+    may_stop = jobs.checkpointable & ~jobs.reserved & ~tied
     rows = _by_arrival(view)
     rows = rows[(runs | waits)[rows]]
     queue = _blank(ranking, view, rows, waits=waits[rows])
@@ -74,6 +74,13 @@ def live_queue_state(
     _list_running(queue, ranking, rows, ranks, may_stop=may_stop[rows])
     _describe_cluster(queue, ranking, view, free)
     return LiveQueueState(jobs=rows, queue=queue, alloc=alloc, place=place, free=free)
+
+
+def usable_gpus(view: ClusterView) -> Bools:
+    """Return which GPUs a job may have, now or when whoever has them is done."""
+    gpus = view.gpus
+    usable: Bools = np.isin(gpus.health, _USABLE) & ~gpus.reserved & (gpus.borrower < 0)
+    return usable & ~view.nodes.draining[gpus.node]
 
 
 def _by_arrival(view: ClusterView) -> Ints:
@@ -140,6 +147,7 @@ def _allocation(
         moved=np.zeros(jobs + 1, ints),
         counts=np.zeros(len(AllocationCount), ints),
         moves=0,  # no engine moves a running job yet
+        kept_s=np.full(len(nodes.free), np.inf),
         now_s=np.array([view.t_s]),
     )
 
@@ -218,6 +226,7 @@ def _describe_jobs(queue: QueueState, view: ClusterView, rows: Ints, holds: Ints
     kind[gpus.owner[held]] = gpus.model[held]
     queue.held_type[:] = np.where(runs, kind[rows], -1)
     queue.since_s[:] = np.where(runs, np.nan_to_num(jobs.start_s[rows]), jobs.submit_s[rows])
+    queue.queued_s[:] = jobs.queued_s[rows]
     queue.limit_s[:] = _limits(view, rows, np.where(runs, view.t_s - queue.since_s, 0.0))
     queue.late[:] = ~runs & (jobs.submit_s[rows] >= view.t_s)
 
@@ -248,8 +257,11 @@ def _rank(
     cost_s = (jobs.save_s[rows] + jobs.restore_s[rows]) * (jobs.stops[rows] + 1)
     with np.errstate(invalid="ignore"):  # no bound times no time
         shielded = cost_s > ranking.patience * ranks.attained_s[rows]
+    gang = queue.need > MILLI
+    turn = keeps_its_turn(queue.since_s, queue.queued_s, view.t_s, ranking.gang_wait_s)
     ahead = np.where(shielded, _SHIELDED, ranks.key[rows] / ranking.lead)
-    queue.key[:] = np.where(runs, np.where(may_stop, ahead, _FIRST), ranks.key[rows])
+    ahead = np.where(gang & turn, ITS_TURN, np.where(may_stop, ahead, _FIRST))
+    queue.key[:] = np.where(runs, ahead, ranks.key[rows])
     queue.late[ranks.falls[rows]] = 1
 
 
@@ -297,11 +309,14 @@ def _list_running(
 ) -> None:
     """List who runs, by rank, and then in the order in which they came to it.
 
-    Where tenants borrow, the list is of those that may be stopped.
+    Who started with a rank is before who fell to it at that instant. Where tenants borrow, the
+    list is of those that may be stopped.
     """
     runs = np.flatnonzero((queue.runs == 1) & (may_stop | (ranking.sharing is not Sharing.BORROW)))
     at = rows[runs]
-    order = np.lexsort((queue.seq[runs], ranks.falls[at], ranks.since_s[at], queue.key[runs]))
+    since_s, key = ranks.since_s[at], queue.key[runs]
+    instant_s = np.round(since_s, 6)  # a replay's looks at one instant are a hair apart
+    order = np.lexsort((queue.seq[runs], since_s, ranks.by_running[at], instant_s, key))
     queue.running[: len(runs)] = runs[order]
     queue.running_n[0] = len(runs)
 

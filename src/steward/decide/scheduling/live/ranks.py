@@ -48,6 +48,7 @@ class Ranks:
     key: Floats  # smaller goes first
     attained_s: Floats  # run time so far
     since_s: Floats  # when it came to this key, or last began to run
+    by_running: Bools  # it came to this key while it ran, not by a start
     falls: Bools  # it runs, and came to this key at this very instant
     fell: Bools  # it came to the key that it last waited with when it was stopped
 
@@ -66,6 +67,7 @@ def ranks_of(ranking: Ranking, view: ClusterView) -> Ranks:
         key=_believed(ranking, view, attained_s, size),
         attained_s=attained_s,
         since_s=np.nan_to_num(began_s),
+        by_running=np.zeros(len(jobs), bool),
         falls=np.zeros(len(jobs), bool),
         fell=np.zeros(len(jobs), bool),
     )
@@ -120,10 +122,12 @@ def _levels(
     last_s = np.where(runs, view.t_s, view.jobs.queued_s)
     passed = np.concatenate(([0.0], steps))[level]
     reached_s = np.where(level > 0, last_s - (counted - passed) / np.maximum(size, 1.0), -np.inf)
+    began_s = np.nan_to_num(began_s)
     return Ranks(
         key=level.astype(np.float64),
         attained_s=attained_s,
-        since_s=np.maximum(np.nan_to_num(began_s), reached_s),
+        since_s=np.maximum(began_s, reached_s),
+        by_running=runs & (reached_s > began_s),
         falls=runs & (view.jobs.start_s < view.t_s) & np.isin(counted, steps),
         fell=np.isin((view.jobs.ran_s - forgiven_s) * size, steps),
     )

@@ -37,9 +37,17 @@ class Reasons:
             *self._urgency(row),
             *self._share(row),
             f"it has waited {waited_min:.0f} min for {_gpus(job.shape.gpus)}",
+            *self._turn(job.shape.gpus, waited_min),
         ]
         room = f"; {', '.join(after)} make{'s' if len(after) == 1 else ''} room" if after else ""
         return ", ".join(parts) + room
+
+    def _turn(self, gpus: int, waited_min: float) -> tuple[str, ...]:
+        """Say that a gang goes first because it has waited too long."""
+        turn_min = self.ranking.gang_wait_s / 60
+        if gpus < 2 or waited_min < turn_min:
+            return ()
+        return (f"and after {turn_min:.0f} min a job of several GPUs goes before better ranks",)
 
     def stop(self, row: int, taker: str) -> str:
         """Say why a running job makes room."""

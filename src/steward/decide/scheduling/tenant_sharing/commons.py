@@ -28,7 +28,10 @@ class Commons(RankedPolicy):
     nearer to the end. A job that will miss its deadline if it waits on ranks like one that is
     about to end, until it is due. `old_s`: who has waited so long counts for more, by doublings;
     it helps the last hundredth of jobs and costs the others, so it is off. `moves`: running jobs
-    go to another node where that lets a gang in that must be on one. `goal`: which machines
+    go to another node where that lets a gang in that must be on one. `gang_wait_s`: where nobody
+    moves, as always live, a job of several GPUs that has waited so long goes first after all
+    guarantees, and runs at least so long; a node is cleared or kept for it. It lets wide jobs in
+    and costs the narrow ones, so it is off. `goal`: which machines
     are filled first, where they differ: those that add least cost, energy or carbon. (Live, nobody
     moves and machines have no bill yet.) `strength` and `memory` say how much is learned from how
     many past jobs: see `learn/experience.py`.
@@ -38,6 +41,7 @@ class Commons(RankedPolicy):
     class_weight: float = 2.0
     old_s: float = np.inf
     moves: bool = True
+    gang_wait_s: float = np.inf
     goal: str = ""
     patience: float = 0.05
     strength: float = 10.0
@@ -47,7 +51,7 @@ class Commons(RankedPolicy):
     def __post_init__(self) -> None:
         """Refuse what ranks would be divided by."""
         RankedPolicy.__post_init__(self)
-        for option in ("lead", "class_weight", "old_s", "strength"):
+        for option in ("lead", "class_weight", "old_s", "gang_wait_s", "strength"):
             if not getattr(self, option) > 0:
                 raise StewardError(f"{option} must be above 0", where=self.name)
         if not self.memory >= 1:
@@ -68,6 +72,7 @@ class Commons(RankedPolicy):
             deadlines=True,
             old_s=self.old_s,
             moves=self.moves,
+            gang_wait_s=self.gang_wait_s,
             goal=self.goal,
             patience=self.patience,
             strength=self.strength,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from steward.observe.intake import SILENT_AFTER_S, AgentState
+from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
@@ -24,6 +26,7 @@ __all__ = [
     "node_table",
     "nodes_page",
     "pressure_text",
+    "state_chip",
     "table",
 ]
 
@@ -63,7 +66,7 @@ def node_table(nodes: tuple[NodeSummary, ...]) -> Markup:
     """List the nodes with their main figures."""
     if not nodes:
         return NO_NODES
-    heads = ("Node", "GPUs", "GPUs busy", "Processors", "Memory", "Held up by", "Jobs")
+    heads = ("Node", "State", "GPUs", "GPUs busy", "Processors", "Memory", "Held up by", "Jobs")
     return table(heads, (_row(node) for node in nodes))
 
 
@@ -75,6 +78,7 @@ def _row(node: NodeSummary) -> Markup:
     return tag(
         "tr",
         tag("td", tag("a", node.id, href=f"/nodes/{quote(node.id)}")),
+        tag("td", state_chip(node)),
         tag("td", str(len(node.gpus) or len(node.of_kind("gpu"))), class_="st-number"),
         tag("td", meter(node.busy_share)),
         tag("td", meter(values.get("host.cpu.busy_share"))),
@@ -82,6 +86,24 @@ def _row(node: NodeSummary) -> Markup:
         tag("td", pressure_text(node), class_="st-quiet"),
         tag("td", ", ".join(jobs[:SHOWN_JOBS]) + more, class_="st-quiet"),
     )
+
+
+def state_chip(node: NodeSummary) -> Markup:
+    """Write whether new jobs may start on a node and whether it reports; the worst that applies."""
+    count = Counter(gpu.state for gpu in node.gpus)
+    failed, silent, all_ = count[GpuState.FAILED], count[GpuState.UNKNOWN], len(node.gpus)
+    word, kind = "up", "done"
+    if failed:
+        word, kind = f"{failed} of {plural(all_, 'GPU')} failed", "failed"
+    elif not node.values and not node.parts:
+        word, kind = "no samples", "failed"
+    elif node.draining:
+        word, kind = ("draining" if node.jobs else "drained"), "waiting"
+    elif silent:
+        word, kind = f"{silent} of {plural(all_, 'GPU')} silent", "waiting"
+    if node.draining and kind == "failed":
+        word = f"{'draining' if node.jobs else 'drained'}, {word}"
+    return tag("span", word, class_=f"st-chip st-chip-{kind}")
 
 
 def pressure_text(node: NodeSummary) -> str:

@@ -10,6 +10,7 @@ from steward.compiled import njit
 from steward.decide.scheduling.kernels.commons import entitlements
 from steward.decide.scheduling.kernels.driver import PlanChange, plan_changes
 from steward.decide.scheduling.kernels.ordered import Walk
+from steward.decide.scheduling.kernels.overdue_gangs import ITS_TURN, keeps_its_turn
 from steward.decide.scheduling.kernels.queue_state import QueueState, sort_running
 from steward.decide.scheduling.ranking import Law, Sharing
 from steward.sim.lab.rigid.heap import pop
@@ -45,8 +46,16 @@ class Pause(IntEnum):
 
 @njit
 def _current(state: ReplayState, i: int) -> bool:
-    """Whether an event still counts: nothing has happened to its job since."""
-    return bool(state.heap.stamp[i] == state.stamp[state.heap.subject[i]])
+    """Whether an event still counts: nothing has happened to its job since.
+
+    A review counts only at the time that was found last: with other beliefs, or at another level,
+    a job can miss its deadline from another moment on, and nothing happens at the old one.
+    """
+    heap = state.heap
+    job = heap.subject[i]
+    if heap.rank[i] == EventOrder.REVIEW and heap.time_s[i] != state.review_s[job]:
+        return False
+    return bool(heap.stamp[i] == state.stamp[job])
 
 
 @njit
@@ -317,16 +326,30 @@ def _remember_use(state: ReplayState, policy: PolicyParameters) -> None:
 
 @njit
 def _shield(state: ReplayState, policy: PolicyParameters) -> None:
-    """Rank jobs first whose stops would cost too much of their run."""
+    """Rank jobs first whose stops would cost too much of their run, or whose turn it still is."""
     queue, now = state.queue, state.now_s[0]
     for i in range(queue.running_n[0]):
         job = queue.running[i]
         ran_s = state.before_s[job] + (now - queue.since_s[job]) * state.rate[job]
         cost_s = state.price_s[job] * (state.stops[job] + 1)
-        if cost_s > policy.patience * ran_s:
+        if _keeps_its_turn(state, policy, job):
+            queue.key[job] = ITS_TURN
+        elif cost_s > policy.patience * ran_s:
             queue.key[job] = 0.0
-        elif queue.key[job] == 0.0:  # no longer
+        elif queue.key[job] <= 0.0:  # no longer
             queue.key[job] = rank(state, policy, job) / policy.lead
+
+
+@njit
+def _keeps_its_turn(state: ReplayState, policy: PolicyParameters, job: int) -> bool:
+    """Return True if a running gang was overdue when it started, and its turn is not over."""
+    queue = state.queue
+    return bool(
+        state.alloc.gpus[job] > 1
+        and keeps_its_turn(
+            queue.since_s[job], queue.queued_s[job], state.now_s[0], policy.gang_wait_s
+        )
+    )
 
 
 @njit
@@ -341,7 +364,9 @@ def _look(state: ReplayState, policy: PolicyParameters) -> None:
         plan_changes(state.queue, state.alloc, policy, state.log, _may_backfill(state, policy))
         stopped = _carry_out(state, policy)
         # Published simulators call a policy once at an instant; a loop of turns calls it again.
-        if not stopped or not (policy.every_level or state.alloc.placed):
+        # Who made room for an overdue gang may be guaranteed what is free elsewhere, at once.
+        again = policy.every_level or state.alloc.placed or policy.gang_wait_s < np.inf
+        if not stopped or not again:
             break
         # Who runs now stands before who does not. `every_level` compares with views of one time, in
         # which who fell a level still does.

@@ -126,6 +126,7 @@ def _parameters(ranking: Ranking, *, every_level: bool = False) -> PolicyParamet
         old_s=float(ranking.old_s),
         rolling=float(ranking.rolling),
         lead=float(ranking.lead),
+        gang_wait_s=np.inf if ranking.moves else float(ranking.gang_wait_s),
     )
 
 
@@ -173,10 +174,10 @@ def _replay_state(
         before_s=np.zeros(n),
         rate=np.ones(n),
         stamp=np.zeros(n, ints),
+        review_s=np.full(n, np.inf),
         level=np.zeros(n, ints),
         stops=np.zeros(n, ints),
         lost_s=np.zeros(n),
-        queued_s=np.zeros(n),
         waited_s=np.zeros(n),
         first_s=np.full(n, np.nan),
         end_s=np.full(n, np.nan),
@@ -231,6 +232,7 @@ def _allocation(
         moved=np.zeros(most, ints),
         counts=np.zeros(len(AllocationCount), ints),
         moves=int(ranking.moves),
+        kept_s=np.full(len(machines), np.inf),
         now_s=now_s,
     )
 

@@ -67,6 +67,7 @@ class PolicyParameters(NamedTuple):
     old_s: float  # who has waited longer counts for more, in proportion
     rolling: float  # part of similar jobs in a prediction, beside boosted trees
     lead: float  # who runs counts as so many times nearer to its end
+    gang_wait_s: float  # a gang that has waited so long is overdue; infinity: none ever is
 
 
 class RunSpans(NamedTuple):
@@ -112,11 +113,11 @@ class ReplayState(NamedTuple):
     before_s: Array  # attained before its present run
     rate: Array
     stamp: Array
+    review_s: Array  # when its rank changes next by time alone, as far as is known now
     level: Array
     stops: Array
     lost_s: Array
-    queued_s: Array  # since when it waits
-    waited_s: Array  # before that
+    waited_s: Array  # before it last came into the queue
     first_s: Array
     end_s: Array
     span: Array  # the open one
@@ -201,10 +202,10 @@ def by_reference(state: ReplayState) -> Any:  # noqa: ANN401 - has the fields of
         state.before_s,
         state.rate,
         state.stamp,
+        state.review_s,
         state.level,
         state.stops,
         state.lost_s,
-        state.queued_s,
         state.waited_s,
         state.first_s,
         state.end_s,

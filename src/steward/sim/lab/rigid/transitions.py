@@ -103,7 +103,7 @@ def _experienced(state: ReplayState, policy: PolicyParameters, job: int) -> floa
 @njit
 def waited_s(state: ReplayState, job: int) -> float:
     """Return how long a job has waited in all."""
-    waits = state.now_s[0] - state.queued_s[job] if state.job_state[job] == WAITS else 0.0
+    waits = state.now_s[0] - state.queue.queued_s[job] if state.job_state[job] == WAITS else 0.0
     return float(state.waited_s[job] + waits)
 
 
@@ -196,7 +196,7 @@ def arrive(state: ReplayState, policy: PolicyParameters, job: int) -> None:
     state.counters[Counter.BACK] += 1
     state.queue.late[job] = 1
     state.queue.since_s[job] = state.submit_s[job]  # while it waits: since when
-    state.queued_s[job] = state.now_s[0]
+    state.queue.queued_s[job] = state.now_s[0]
     if policy.law == Law.PREDICTED:
         state.predicted_s[job] = mean_left(state.experience, state.leaf[job], 0)
         if state.boosted_s[job] > 0.0:
@@ -208,16 +208,23 @@ def arrive(state: ReplayState, policy: PolicyParameters, job: int) -> None:
 
 @njit
 def _watch_rank(state: ReplayState, policy: PolicyParameters, job: int) -> None:
-    """Schedule a review for when a job's rank changes by the passing of time alone."""
+    """Schedule a review for when a job's rank changes by the passing of time alone.
+
+    It takes the place of the one that was scheduled before.
+    """
     if policy.law != Law.EXPERIENCE:
         return
     now, at = state.now_s[0], np.inf
     if state.job_state[job] == WAITS and policy.old_s < np.inf:
         waited = waited_s(state, job)
         at = now + 2.0 * age_factor(waited, policy.old_s) * policy.old_s - waited
-    for change in (urgent_s(state, job), state.due_s[job]):
+    overdue_s = np.inf
+    if state.job_state[job] == WAITS and state.alloc.gpus[job] > 1:
+        overdue_s = state.queue.queued_s[job] + policy.gang_wait_s
+    for change in (urgent_s(state, job), state.due_s[job], overdue_s):
         if now < change < at:
             at = change
+    state.review_s[job] = at
     if at < np.inf:
         push(state.heap, at, EventOrder.REVIEW, job, state.stamp[job])
 
@@ -337,7 +344,7 @@ def stop(state: ReplayState, policy: PolicyParameters, job: int, place_in_line: 
     else:
         state.counters[Counter.BACK] += 1
         seq = float(state.counters[Counter.BACK])
-    state.queued_s[job] = state.now_s[0]
+    state.queue.queued_s[job] = state.now_s[0]
     wait_in_line(state, policy, job, seq)
     _watch_rank(state, policy, job)
     if policy.promote > 0.0 and state.level[job] > 0:

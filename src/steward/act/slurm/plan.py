@@ -1,0 +1,62 @@
+"""What to run next for a decision, and what to report about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from steward.clients.slurm.changes import Command
+from steward.clients.slurm.queue_entry import QueueEntry
+from steward.clients.slurm.rights import Level, Rights
+from steward.model.decision import Decision
+from steward.model.identity import JobId
+
+__all__ = ["Plan", "begun", "done", "failed", "other_job", "refused_owner"]
+
+SKEW_S = 5.0  # by how much the controller's clock may be ahead of ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The commands to run now, in this order, and the receipt if all succeed."""
+
+    result: Literal["begun", "done", "failed"]
+    text: str
+    commands: tuple[Command, ...] = ()
+    next_s: float | None = None  # when the decision has to be looked at again; None: next turn
+    over: bool = False  # a collector cannot see it as undone any more
+    job: JobId | None = None  # what it is about, if not the job that the decision names
+
+
+def begun(text: str, *commands: Command, next_s: float | None = None) -> Plan:
+    """Return a plan after which the decision has to be looked at again."""
+    return Plan(result="begun", text=text, commands=commands, next_s=next_s)
+
+
+def done(text: str, *commands: Command) -> Plan:
+    """Return a plan after which the decision is carried out."""
+    return Plan(result="done", text=text, commands=commands)
+
+
+def failed(text: str, *commands: Command) -> Plan:
+    """Return that the decision cannot be carried out, with what takes back its beginning."""
+    return Plan(result="failed", text=text, commands=commands)
+
+
+def other_job(job: QueueEntry, decision: Decision) -> Plan | None:
+    """Return a refusal if the id was given to another job after the decision was made.
+
+    Slurm gives ids again when they overflow, and from 1 on when its state was lost. A job that was
+    requeued since has a new submit time too, and counts its restarts.
+    """
+    if job.restarts or job.submit_s <= decision.t_s + SKEW_S:
+        return None
+    return failed(f"job {job.id} is another one now: it was submitted after {decision.id} was made")
+
+
+def refused_owner(job: QueueEntry, rights: Rights) -> Plan | None:
+    """Return a refusal if the job is somebody else's, and the rights do not reach so far."""
+    if rights.may_change(job.user):
+        return None
+    need = Level.OPERATOR.value
+    return failed(f"job {job.id} is {job.user}'s: {rights.user} is no {need} and may not change it")

@@ -1,0 +1,77 @@
+"""Jobs of a Slurm, through its own commands as the user who types. No steward has to run."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from pathlib import Path
+from typing import Any
+
+from steward.cli.jobs.asking import NUMBERED
+from steward.cli.jobs.engines import SubmitRequest, Submitted, refuse_images
+from steward.cli.jobs.submission import read_script
+from steward.cli.options import read_settings
+from steward.clients.slurm.control import SlurmControl
+from steward.clients.slurm_jobs.engine import SlurmJobs
+from steward.clients.slurm_jobs.sbatch_options import draft_of
+from steward.errors import StewardError
+
+__all__ = ["SlurmEngine"]
+
+
+class SlurmEngine:
+    """The Slurm that `[plugs.slurm]` names, or that of this machine."""
+
+    slowest_poll_s = 5.0  # Slurm's own limit, where there is one, is two requests a second
+    job_id = NUMBERED
+
+    def __init__(self, config: Path | None, data: Path | None) -> None:
+        settings = read_settings(config, data)
+        options = settings.plugs.get("slurm", {})
+        slurm = SlurmControl(
+            folder=str(options.get("folder", "")), conf=str(options.get("conf", ""))
+        )
+        self._jobs = SlurmJobs(slurm, save_within_s=settings.jobs.save_within_s)
+
+    def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
+        refuse_images(request, "slurm")
+        given = {"token": secrets.token_hex(8), **request.given}
+        script = "" if request.as_command else read_script(Path(request.command[0]))
+        draft = draft_of(
+            request.command, given, script=script, more=request.sbatch, as_is=request.as_is
+        )
+        if dry_run:
+            command = draft.submission(Path()).command
+            record = {"command": list(command), "script": draft.text, "wrapped": draft.wrapped}
+            lines = [shlex.join(command), *draft.text.splitlines()]
+            return Submitted(record=record, lines=lines, wait=draft.wait)
+        return Submitted(record=self._jobs.submit(draft), wait=draft.wait)
+
+    def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
+        return self._jobs.listed(ended=ended, limit=limit)
+
+    def show(self, job: str) -> dict[str, Any]:
+        return self._jobs.show(job)
+
+    def status(self, job: str) -> int | None:
+        return self._jobs.status(job)
+
+    def log(self, job: str, offset: int) -> dict[str, Any]:
+        return self._jobs.log(job, offset)
+
+    def why(self, job: str) -> dict[str, Any]:
+        return self._jobs.why(job)
+
+    def cost(self, job: str | None, *, limit: int) -> dict[str, Any]:
+        del job, limit
+        hint = "`sacct --format=JobID,ElapsedRaw,AllocTRES` has the time that was paid for"
+        raise StewardError("what jobs cost is not kept for Slurm", where="cost", hint=hint)
+
+    def change(self, job: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        return {"jobs": self._jobs.change(what, job, body)}
+
+    def planned_change(
+        self, job: str, what: str, body: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        commands = self._jobs.commands(what, job, body)
+        return {"commands": [list(each) for each in commands]}, [shlex.join(x) for x in commands]

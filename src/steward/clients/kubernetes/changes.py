@@ -1,0 +1,110 @@
+"""Changes as values: what is sent to the server, which right it needs, and how a person types it.
+
+Every patch carries the version of what was looked at: the server refuses it where anybody has
+changed the object since.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steward.clients.kubernetes.annotations import DECISION, HOLD, DecisionNote
+from steward.clients.kubernetes.api import Api
+from steward.clients.kubernetes.batch_job import BatchJob
+from steward.clients.kubernetes.calls import EVICT, PATCH_JOBS, PATCH_NODES, PATCH_PODS, ApiCall
+from steward.clients.kubernetes.objects import KubeNode, Pod
+
+__all__ = ["KubeChange", "evict", "patch_job", "patch_node", "shown", "ungate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeChange:
+    """One request. `typed` is the same for a person."""
+
+    call: ApiCall
+    path: str
+    body: Mapping[str, Any]
+    typed: str
+
+    def send(self, api: Api) -> None:
+        """Make the request."""
+        send = api.create if self.call.verb == "create" else api.patch
+        send(self.path, self.body)
+
+
+def patch_job(
+    job: BatchJob,
+    mark: DecisionNote,
+    *,
+    spec: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    unhold: bool = False,
+) -> KubeChange:
+    """Change a Job and note the decision on it, in one."""
+    notes: dict[str, str | None] = {DECISION: mark.text, **({HOLD: None} if unhold else {})}
+    meta: dict[str, Any] = {"annotations": notes, **({"labels": labels} if labels else {})}
+    body = _body(job.version, job.uid, meta, spec)
+    typed = f"kubectl -n {job.namespace} patch job {job.name}"
+    return _patch(PATCH_JOBS, job.path, body, typed)
+
+
+def ungate(pod: Pod, mark: DecisionNote) -> KubeChange:
+    """Remove our scheduling gate from a pod, and note the decision on it."""
+    gates = [{"name": each} for each in pod.gates if each != HOLD]
+    meta = {"annotations": {DECISION: mark.text}}
+    body = _body(pod.version, pod.uid, meta, {"schedulingGates": gates})
+    typed = f"kubectl -n {pod.namespace} patch pod {pod.name}"
+    return _patch(PATCH_PODS, _pod_path(pod), body, typed)
+
+
+def evict(pod: Pod, *, within_s: float | None = None) -> KubeChange:
+    """Evict a pod: budgets are respected, and it has its grace period, `within_s` at most."""
+    shorter = within_s is not None and within_s < pod.grace_s
+    grace = {"gracePeriodSeconds": int(within_s)} if shorter and within_s is not None else {}
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}, **grace},
+    }
+    path = f"{_pod_path(pod)}/eviction"
+    return KubeChange(
+        call=EVICT,
+        path=path,
+        body=body,
+        typed=f"echo {shlex.quote(json.dumps(body))} | kubectl create --raw {path} -f -",
+    )
+
+
+def patch_node(node: KubeNode, *, unschedulable: bool, mark: DecisionNote | None) -> KubeChange:
+    """Cordon a node with the decision noted on it, or uncordon it without one."""
+    meta = {"annotations": {DECISION: mark.text if mark else None}}
+    body = _body(node.version, node.uid, meta, {"unschedulable": unschedulable or None})
+    typed = f"kubectl patch node {node.name}"
+    return _patch(PATCH_NODES, f"/api/v1/nodes/{node.name}", body, typed)
+
+
+def shown(changes: Iterable[KubeChange]) -> str:
+    """Return what a person would type for the same."""
+    return "; ".join(each.typed for each in changes)
+
+
+def _body(
+    version: str, uid: str, meta: Mapping[str, Any], spec: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    # The uid is compared by the server, too: an object that was made anew is another one.
+    own = {"resourceVersion": version, "uid": uid}
+    return {"metadata": {**own, **meta}, **({"spec": spec} if spec else {})}
+
+
+def _patch(call: ApiCall, path: str, body: Mapping[str, Any], typed: str) -> KubeChange:
+    as_typed = f"{typed} --type=merge -p {shlex.quote(json.dumps(body))}"
+    return KubeChange(call=call, path=path, body=body, typed=as_typed)
+
+
+def _pod_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"

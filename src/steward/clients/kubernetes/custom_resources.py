@@ -1,0 +1,326 @@
+"""Our own resources, from `TrainingJob` to `OptimizationPolicy`, as definitions for the API server.
+
+The one source of what they may contain: manifests and chart are written from it, and the API double
+of the tests validates by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steward.clients.kubernetes.annotations import DOMAIN
+from steward.model.site import Autonomy
+
+__all__ = [
+    "API_VERSION",
+    "OPTIMIZATION_POLICIES",
+    "RESOURCE_POOLS",
+    "TENANT_SHARES",
+    "TRAINING_JOBS",
+    "custom_resources",
+]
+
+VERSION = "v1alpha1"
+API_VERSION = f"{DOMAIN}/{VERSION}"
+TRAINING_JOBS = f"/apis/{API_VERSION}/trainingjobs"
+TENANT_SHARES = f"/apis/{API_VERSION}/tenantshares"
+RESOURCE_POOLS = f"/apis/{API_VERSION}/resourcepools"
+OPTIMIZATION_POLICIES = f"/apis/{API_VERSION}/optimizationpolicies"
+Schema = dict[str, Any]
+
+_PODS: Schema = {"type": "integer", "minimum": 1, "maximum": 10_000}
+_CONDITION: Schema = {
+    "type": "object",
+    "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+    "properties": {
+        "type": {"type": "string", "maxLength": 316},
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "reason": {"type": "string", "maxLength": 1024, "minLength": 1},
+        "message": {"type": "string", "maxLength": 32_768},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "observedGeneration": {"type": "integer", "minimum": 0},
+    },
+}
+_CONDITIONS: Schema = {
+    "type": "array",
+    "items": _CONDITION,
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+}
+_TRAINING_JOB: Schema = {
+    "type": "object",
+    "required": ["template"],
+    "properties": {
+        "pods": {
+            **_PODS,
+            "default": 1,
+            "description": "how many pods run at the same time",
+            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is fixed"}],
+        },
+        "elastic": {
+            "type": "object",
+            "required": ["minPods", "maxPods"],
+            "description": "with how few and how many pods it can go on",
+            "properties": {"minPods": _PODS, "maxPods": _PODS},
+        },
+        "saveSeconds": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 86_400,
+            "description": "TERM makes it save within this time; without it, it is not preempted",
+        },
+        "backoffLimit": {"type": "integer", "minimum": 0, "maximum": 1000, "default": 0},
+        "template": {
+            "type": "object",
+            "description": "the pods, as in a Job; read once, when the Job is created",
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "!has(self.elastic) || "
+            "(self.elastic.minPods <= self.pods && self.pods <= self.elastic.maxPods)",
+            "message": "pods has to be between elastic.minPods and elastic.maxPods",
+        }
+    ],
+}
+_TRAINING_STATUS: Schema = {
+    "type": "object",
+    "properties": {
+        "phase": {
+            "type": "string",
+            "enum": [
+                "Refused",
+                "Pending",
+                "Starting",
+                "Running",
+                "Suspended",
+                "Succeeded",
+                "Failed",
+            ],
+        },
+        "changes": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "how often the phase has changed",
+        },
+        "jobName": {"type": "string"},
+        "jobUid": {"type": "string"},
+        "decision": {"type": "string", "description": "the last decision about it"},
+        "observedGeneration": {"type": "integer", "minimum": 0},
+        "conditions": _CONDITIONS,
+    },
+}
+_TENANT_SHARE: Schema = {
+    "type": "object",
+    "required": ["namespace"],
+    "properties": {
+        "namespace": {"type": "string", "minLength": 1, "maxLength": 63},
+        "weight": {
+            "type": "number",
+            "default": 1,
+            "maximum": 1_000_000,
+            "x-kubernetes-validations": [{"rule": "self > 0.0", "message": "is above 0"}],
+        },
+        "guaranteedGpus": {"type": "integer", "minimum": 0, "maximum": 10_000_000, "default": 0},
+        "pool": {
+            "type": "string",
+            "maxLength": 253,
+            "description": "the ResourcePool of the guarantee; not needed where there is one",
+        },
+    },
+}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_RESOURCE_POOL: Schema = {
+    "type": "object",
+    "properties": {
+        "nodeSelector": {
+            "type": "object",
+            "maxProperties": 16,
+            "additionalProperties": {"type": "string", "maxLength": 63},
+            "description": "labels of its nodes; without any, all nodes",
+        },
+        "resourceNames": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 16,
+            "items": {"type": "string", "minLength": 3, "maxLength": 317},
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.all(each, each.contains('/'))",
+                    "message": "are extended resources, like nvidia.com/gpu",
+                }
+            ],
+            "description": "what counts as a GPU; without any, whole GPUs of all makes",
+        },
+        "lendIdleGuarantees": {
+            "type": "boolean",
+            "default": True,
+            "description": "whether jobs beyond their guarantee may use those of others",
+        },
+        "borrowerPriorityClass": {
+            "type": "string",
+            "maxLength": 253,
+            "description": "the priority class that such jobs have to have",
+        },
+        "callBackSeconds": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 86_400,
+            "description": "the longest time in which such jobs have to save and end",
+        },
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "!has(self.lendIdleGuarantees) || self.lendIdleGuarantees || "
+            "(!has(self.borrowerPriorityClass) && !has(self.callBackSeconds))",
+            "message": "a pool that lends nothing has no borrowers",
+        }
+    ],
+}
+_POOL_STATUS: Schema = {
+    "type": "object",
+    "properties": {
+        "gpus": {**_COUNT, "description": "of nodes that are ready"},
+        "guaranteed": {**_COUNT, "description": "to tenants, by TenantShares"},
+        "used": {**_COUNT, "description": "by pods"},
+        "lent": {**_COUNT, "description": "used, and guaranteed to another namespace"},
+        "free": {**_COUNT, "description": "unused, on nodes that take pods"},
+        "observedGeneration": _COUNT,
+        "conditions": _CONDITIONS,
+    },
+}
+
+_OPTIMIZATION_POLICY: Schema = {
+    "type": "object",
+    "minProperties": 1,
+    "properties": {
+        "autonomy": {
+            "type": "string",
+            "enum": [each.value for each in Autonomy],
+            "description": "what may be done with running jobs of this namespace without a person; "
+            "never more than the site allows",
+        },
+        "actions": {
+            "type": "array",
+            "maxItems": 8,
+            "items": {"type": "string", "enum": ["preempt", "reprioritise", "resize"]},
+            "x-kubernetes-list-type": "set",
+            "description": "which actions on them may be taken; without it, all",
+        },
+        "disturbancesPerJobPerDay": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 1000,
+            "description": "how often one job may be stopped or resized in a day",
+        },
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "!has(self.autonomy) || self.autonomy in ['approve', 'auto'] || "
+            "(!has(self.actions) && !has(self.disturbancesPerJobPerDay))",
+            "message": "where nothing is done without a person, there is nothing to limit",
+        }
+    ],
+}
+_POLICY_STATUS: Schema = {
+    "type": "object",
+    "properties": {"observedGeneration": _COUNT, "conditions": _CONDITIONS},
+}
+
+
+def custom_resources() -> tuple[dict[str, Any], ...]:
+    """Return the definitions, as they are applied."""
+    training = _definition(
+        "TrainingJob",
+        "trainingjobs",
+        scope="Namespaced",
+        short="tj",
+        schema={"spec": _TRAINING_JOB, "status": _TRAINING_STATUS},
+        columns=[
+            _column("Phase", "string", ".status.phase"),
+            _column("Pods", "integer", ".spec.pods"),
+            _column("Job", "string", ".status.jobName", priority=1),
+            _column("Decision", "string", ".status.decision", priority=1),
+            _column("Age", "date", ".metadata.creationTimestamp"),
+        ],
+    )
+    share = _definition(
+        "TenantShare",
+        "tenantshares",
+        scope="Cluster",
+        short="ts",
+        schema={"spec": _TENANT_SHARE},
+        columns=[
+            _column("Namespace", "string", ".spec.namespace"),
+            _column("Weight", "number", ".spec.weight"),
+            _column("Guaranteed", "integer", ".spec.guaranteedGpus"),
+        ],
+    )
+    pool = _definition(
+        "ResourcePool",
+        "resourcepools",
+        scope="Cluster",
+        short="rp",
+        schema={"spec": _RESOURCE_POOL, "status": _POOL_STATUS},
+        columns=[
+            _column("GPUs", "integer", ".status.gpus"),
+            _column("Guaranteed", "integer", ".status.guaranteed"),
+            _column("Lent", "integer", ".status.lent"),
+            _column("Free", "integer", ".status.free"),
+            _column("Lends", "boolean", ".spec.lendIdleGuarantees"),
+            _column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+        ],
+    )
+    policy = _definition(
+        "OptimizationPolicy",
+        "optimizationpolicies",
+        scope="Namespaced",
+        short="op",
+        schema={"spec": _OPTIMIZATION_POLICY, "status": _POLICY_STATUS},
+        columns=[
+            _column("Autonomy", "string", ".spec.autonomy"),
+            _column("Actions", "string", ".spec.actions"),
+            _column("Per day", "integer", ".spec.disturbancesPerJobPerDay"),
+            _column("In effect", "string", '.status.conditions[?(@.type=="InEffect")].status'),
+            _column("Generation", "integer", ".status.observedGeneration", priority=1),
+        ],
+    )
+    return training, share, pool, policy
+
+
+def _column(name: str, type_: str, path: str, *, priority: int = 0) -> dict[str, Any]:
+    found = {"name": name, "type": type_, "jsonPath": path}
+    return {**found, "priority": priority} if priority else found
+
+
+def _definition(
+    kind: str, plural: str, *, scope: str, short: str, schema: Schema, columns: list[Any]
+) -> dict[str, Any]:
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": columns,
+        "schema": {
+            "openAPIV3Schema": {
+                "type": "object",
+                "required": ["spec"],
+                "properties": {
+                    "apiVersion": {"type": "string"},
+                    "kind": {"type": "string"},
+                    "metadata": {"type": "object"},
+                    **schema,
+                },
+            }
+        },
+        **({"subresources": {"status": {}}} if "status" in schema else {}),
+    }
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "shortNames": [short]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{DOMAIN}"},
+        "spec": {"group": DOMAIN, "scope": scope, "names": names, "versions": [version]},
+    }

@@ -1,0 +1,104 @@
+"""What steward and a job's owner write into the comment of a job, beside anything else in it.
+
+Slurm has no other field that the owner and an operator may both write, that outlives a requeue and
+that is still there after steward was restarted. Words that are not ours are kept.
+
+| word | written by | meaning |
+| --- | --- | --- |
+| `steward:saves=60` | owner | it saves within 60 s of USR2 to its batch shell, and goes on |
+| `steward:hold` | owner | it was submitted held for steward, which may release it once |
+| `steward:job=TOKEN` | steward | the token that it was submitted with |
+| `steward:did=ID@RUN~T` | steward | the last decision about it, the run it was about, and when |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+__all__ = ["DEFAULT_SAVE_S", "JobMark", "LastDecision"]
+
+DEFAULT_SAVE_S = 60.0
+MOST_SAVE_S = 3600.0  # who says more keeps others waiting for a day
+_WORD = re.compile(r"(?<!\S)steward:\S+")
+_DID = re.compile(
+    r"did=(?P<id>[\w.-]+)@(?P<run>\d+)~(?P<t>\d+(\.\d)?)(?P<held>\+held)?(\+nice(?P<nice>-?\d+))?$"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastDecision:
+    """The last decision that steward began about a job."""
+
+    id: str
+    run: int  # submit time of the run that it was about: Slurm sets it anew at each requeue
+    t_s: float  # when it was begun; written in tenths of a second
+    held: bool = False  # it left the job held
+    nice: int | None = None  # before that decision, if it was changed
+
+    @property
+    def word(self) -> str:
+        nice = "" if self.nice is None else f"+nice{self.nice}"
+        at = f"{self.t_s:.1f}".removesuffix(".0")
+        return f"did={self.id}@{self.run}~{at}{'+held' if self.held else ''}{nice}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMark:
+    """The words about steward in a comment, and the rest of it."""
+
+    rest: str = ""
+    save_s: float | None = None  # None: it has not said that it can save
+    hold: bool = False
+    token: str = ""
+    did: LastDecision | None = None
+
+    @classmethod
+    def read(cls, comment: str) -> JobMark:
+        """Read a comment; words that are not understood stay in the rest.
+
+        >>> JobMark.read("night run steward:saves=90 steward:hold").save_s
+        90.0
+        >>> JobMark.read("steward:saves=90s please").comment
+        'steward:saves=90s please'
+        """
+        mark, rest = cls(), list[str]()
+        for word in (comment or "").split(" "):
+            read = mark._with(word) if _WORD.fullmatch(word) else None
+            if read is None:
+                rest.append(word)
+            else:
+                mark = read
+        return replace(mark, rest=" ".join(rest).strip())
+
+    def _with(self, word: str) -> JobMark | None:
+        name, _, value = word.removeprefix("steward:").partition("=")
+        if name == "hold" and not value:
+            return replace(self, hold=True)
+        if name == "saves" and (not value or (value.isdecimal() and len(value) < 9)):
+            save_s = float(value) if value else DEFAULT_SAVE_S
+            return replace(self, save_s=min(save_s, MOST_SAVE_S))
+        if name == "job" and value:
+            return replace(self, token=value)
+        found = _DID.match(f"did={value}") if name == "did" else None
+        return replace(self, did=_last(found)) if found else None
+
+    @property
+    def comment(self) -> str:
+        """The whole comment, the words about steward last."""
+        words = [self.rest] if self.rest else []
+        words += [f"steward:job={self.token}"] if self.token else []
+        words += [f"steward:saves={self.save_s:.0f}"] if self.save_s is not None else []
+        words += ["steward:hold"] if self.hold else []
+        words += [f"steward:{self.did.word}"] if self.did is not None else []
+        return " ".join(words)
+
+
+def _last(found: re.Match[str]) -> LastDecision:
+    return LastDecision(
+        id=found["id"],
+        run=int(found["run"]),
+        t_s=float(found["t"]),
+        held=bool(found["held"]),
+        nice=int(found["nice"]) if found["nice"] else None,
+    )

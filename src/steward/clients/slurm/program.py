@@ -1,0 +1,87 @@
+"""Where Slurm's programs are, and how one with a short answer is run."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steward.errors import StewardError
+
+__all__ = ["SEPARATOR", "Answer", "SlurmError", "SlurmMissingError", "SlurmPrograms"]
+
+
+class SlurmError(StewardError):
+    """Slurm did not answer, or not in a way that can be relied on."""
+
+
+class SlurmMissingError(SlurmError):
+    """Slurm's commands are not on this machine."""
+
+
+# Between columns. Names and comments of jobs may hold any character, also new lines and 0x1f: who
+# knew it could write whole lines about other people's jobs into their own comment.
+SEPARATOR = f"|{secrets.token_hex(8)}|"
+_NO_CLUSTER = "resolve_ctls_from_dns_srv"  # without a slurm.conf, the DNS is asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a program answered. `code` is None if it was killed at its deadline."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+class SlurmPrograms:
+    """Slurm's programs for one cluster: `folder` has them, `conf` is its slurm.conf, if given."""
+
+    def __init__(self, *, folder: str = "", conf: str = "") -> None:
+        self.folder = folder
+        self._own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
+        # Seconds since 1970: local times are ambiguous when clocks are set back.
+        self.env = {
+            **self._own_env,
+            "SLURM_TIME_FORMAT": "%s",
+            "SLURM_BITSTR_LEN": "0",  # else the indices of an array are cut
+        }
+
+    def find(self, program: str) -> str | None:
+        """Return the path of a program, or None where it is not installed."""
+        return shutil.which(program, path=self.folder or None)
+
+    def path(self, program: str) -> str:
+        """Return the path of a program."""
+        path = self.find(program)
+        if path is None:
+            hint = "install Slurm's commands here, or name their folder: plugs.slurm.folder"
+            raise SlurmMissingError(f"there is no {program} on this machine", hint=hint)
+        return path
+
+    def run(self, command: Sequence[str], *, timeout_s: float) -> Answer:
+        """Run a program to its end, at the latest its deadline."""
+        path = self.path(command[0])
+        try:
+            done = subprocess.run(  # noqa: S603 - a program of Slurm's, no shell
+                [path, *command[1:]],
+                # A job inherits the environment of its sbatch: nothing of ours belongs there.
+                env=self._own_env if command[0] == "sbatch" else self.env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(code=None, out="", err=f"no answer within {timeout_s:g} s")
+        err = _text(done.stderr)
+        if done.returncode and _NO_CLUSTER in err:
+            err = "Slurm's commands know of no cluster here: set SLURM_CONF or plugs.slurm.conf"
+        return Answer(code=done.returncode, out=_text(done.stdout), err=err)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").strip("\n")  # not what separates columns

@@ -1,0 +1,121 @@
+"""One job as squeue's columns give it: what has to be compared before it is changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from steward.clients.slurm.job_mark import JobMark
+from steward.clients.slurm.jobs import ENDED
+from steward.clients.slurm.program import SEPARATOR
+from steward.clients.slurm.syntax import holder, hosts
+
+__all__ = ["COLUMNS", "TASK_LIMIT", "QueueEntry", "entry_from_line"]
+
+_ADDRESS = re.compile(r"\d+(\+\d+|_\d+|_\[[\d,:%-]+\])?")
+_AT_ONCE = re.compile(r"%\d+(?=\])")  # how many tasks may run: no command takes it
+_SEVERAL = re.compile(r"\d+_\[")
+TASK_LIMIT = "JobArrayTaskLimit"
+_WIDTHS = {  # squeue pads a column to its width, and cuts what is longer
+    "JobID": 32,
+    "JobArrayID": 4096,
+    "State": 32,
+    "Reason": 256,
+    "UserName": 128,
+    "Partition": 256,
+    "SubmitTime": 32,
+    "EndTime": 32,
+    "RestartCnt": 16,
+    "BatchFlag": 8,
+    "Requeue": 8,
+    "Nice": 24,
+    "PriorityLong": 24,
+    "NodeList": 4096,
+    "Name": 512,
+    "Comment": 2048,
+}
+COLUMNS = ",".join(f"{name}:{width}{SEPARATOR}" for name, width in _WIDTHS.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueEntry:
+    """One job or one task of an array. `address` is what Slurm's commands take for it alone."""
+
+    id: str
+    address: str
+    state: str  # one, in upper case
+    reason: str
+    user: str
+    partition: str
+    submit_s: int  # of this run: set anew at each requeue
+    restarts: int
+    batch: bool
+    requeue: bool
+    nice: int
+    priority: int
+    nodes: tuple[str, ...]
+    name: str
+    mark: JobMark
+    end_s: int | None = None  # when it ended, or when its time limit ends it; None: unknown
+
+    @property
+    def array(self) -> str:
+        """The number of the array that it belongs to; empty for a job that is no task."""
+        return self.address.partition("_")[0] if "_" in self.address else ""
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it stands for all tasks of an array that still wait together."""
+        return _SEVERAL.match(self.address) is not None
+
+    @property
+    def waits(self) -> bool:
+        return self.state == "PENDING"
+
+    @property
+    def runs(self) -> bool:
+        return self.state in ("RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED")
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def held_by(self) -> str:
+        """Who keeps it waiting: `user`, `admin`, `requeue` (held at its requeue), or nobody.
+
+        A job that was just submitted with --hold has priority 0, and its reason a moment later.
+        """
+        just_now = "user" if self.reason == "" and self.priority == 0 else ""
+        return (holder(self.reason) or just_now) if self.waits else ""
+
+
+def entry_from_line(line: str) -> QueueEntry | None:
+    """Read one line of squeue in the order of `COLUMNS`; None when it is not one."""
+    cells = line.split(SEPARATOR)
+    if len(cells) != len(_WIDTHS) + 1:  # one follows the last
+        return None
+    cell = {name: text.strip() for name, text in zip(_WIDTHS, cells, strict=False)}
+    if not _ADDRESS.fullmatch(cell["JobArrayID"]):
+        return None
+    try:
+        return QueueEntry(
+            id=cell["JobID"],
+            address=_AT_ONCE.sub("", cell["JobArrayID"]),
+            state=cell["State"].upper(),
+            reason="" if cell["Reason"] == "None" else cell["Reason"],
+            user=cell["UserName"],
+            partition=cell["Partition"],
+            submit_s=int(cell["SubmitTime"]),
+            restarts=int(cell["RestartCnt"]),
+            batch=cell["BatchFlag"] == "1",
+            requeue=cell["Requeue"] == "1",
+            nice=int(cell["Nice"]),
+            priority=int(cell["PriorityLong"]),
+            nodes=hosts(cell["NodeList"]),
+            name=cell["Name"],
+            mark=JobMark.read("" if cell["Comment"] == "(null)" else cell["Comment"]),
+            end_s=int(cell["EndTime"]) if cell["EndTime"].isdecimal() else None,
+        )
+    except ValueError:
+        return None

@@ -1,0 +1,45 @@
+"""A reservation of Slurm: nodes that for some time take only jobs that name it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from steward.clients.slurm.syntax import hosts
+
+__all__ = ["SlurmReservation", "reservation_from_line"]
+
+_FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|EndTime|Nodes|Flags)=(\S*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmReservation:
+    """Whole nodes for a while. `maintenance`: no job at all is meant to run there."""
+
+    name: str
+    start_s: float
+    end_s: float
+    nodes: tuple[str, ...]
+    maintenance: bool
+
+
+def reservation_from_line(line: str) -> SlurmReservation | None:
+    """Read one line of `scontrol --oneliner show reservation`.
+
+    None for what is none, for one without nodes (licenses), and for one of single cores: others
+    may use the rest of these nodes.
+    """
+    cell = dict(_FIELD.findall(line))
+    times = [cell.get(name, "") for name in ("StartTime", "EndTime")]
+    nodes = cell.get("Nodes", "")
+    if not all(each.isdecimal() for each in times) or nodes in ("", "(null)"):
+        return None
+    if re.search(r"\sCoreIDs=", line):
+        return None
+    return SlurmReservation(
+        name=cell.get("ReservationName", ""),
+        start_s=float(times[0]),
+        end_s=float(times[1]),
+        nodes=hosts(nodes),
+        maintenance="MAINT" in cell.get("Flags", "").split(","),
+    )

@@ -1,0 +1,92 @@
+# From here on: the shell that steward puts around a job. See docs/slurm.md, "Submitting". Its own
+# variables are named so that they hide none of the job's.
+trap : USR2 # until there is something to ask
+steward_name=$SLURM_JOB_ID
+[ -z "$SLURM_ARRAY_JOB_ID" ] || steward_name=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+export STEWARD_JOB_ID=$steward_name STEWARD_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}
+steward_own=$PWD/.steward-$(id -un)
+export STEWARD_JOB_FOLDER=$steward_own/$steward_token
+if [ -n "$SLURM_ARRAY_TASK_ID" ]; then
+  export STEWARD_ARRAY_TASK_ID=$SLURM_ARRAY_TASK_ID
+  STEWARD_JOB_FOLDER=$STEWARD_JOB_FOLDER/$SLURM_ARRAY_TASK_ID
+fi
+# What lies there is run: a folder that somebody else has made is not used.
+if (umask 077 && mkdir -p "$STEWARD_JOB_FOLDER") 2>/dev/null && [ -O "$steward_own" ] && [ ! -L "$steward_own" ]; then
+  steward_script=$STEWARD_JOB_FOLDER/script
+  readlink "/proc/$$/fd/1" >"$STEWARD_JOB_FOLDER/output"
+else # it cannot save on request, and runs all the same
+  echo "steward: no folder can be made in $PWD: this job has no checkpoints on request" >&2
+  unset STEWARD_JOB_FOLDER
+  steward_script=$(mktemp)
+fi
+
+# Whole or not at all: half a script that ends with 0 would count as done.
+keep_script() {
+  cat >"$steward_script.new" && mv -f "$steward_script.new" "$steward_script" && return
+  echo "steward: the script cannot be written to $steward_script: is the disk full?" >&2
+  exit 75
+}
+
+# Once the job says that it can save, note that where everybody sees it. Ends by any signal that
+# reaches all processes of a job, so that its absence tells those from signals to this shell alone.
+watch() {
+  exec 9<> <(:) # a pipe into which nothing is ever written: waiting without a child process
+  steward_pause=1 # of seconds, more and more: thousands of jobs look at one file system
+  until grep -q '"can": *true' "$STEWARD_JOB_FOLDER/can_save.json" 2>/dev/null; do
+    read -r -t "$steward_pause" -u 9
+    [ "$steward_pause" -ge 30 ] || steward_pause=$((steward_pause * 2))
+  done
+  steward_comment=$(squeue --noheader --jobs="$steward_name" --format=%k) || steward_comment=steward:saves=
+  case $steward_comment in
+  *steward:saves=*) ;;
+  "(null)") scontrol update "JobId=$steward_name" "Comment=steward:job=$steward_token steward:saves=$steward_save_s" ;;
+  *) scontrol update "JobId=$steward_name" "Comment=$steward_comment steward:saves=$steward_save_s" ;;
+  esac
+  while :; do read -r -u 9; done
+}
+
+start_watch() {
+  steward_watcher=
+  [ -n "$STEWARD_JOB_FOLDER" ] || return 0
+  watch >/dev/null 2>&1 &
+  steward_watcher=$!
+  disown "$steward_watcher" # else this shell reports its end
+}
+
+# USR2: a request that a training sees by its file. The script itself gets the signal only if it has
+# a handler (bit 12 of SigCgt): without one, it would end.
+asked() {
+  if [ -n "$STEWARD_JOB_FOLDER" ]; then
+    steward_id=usr2-$steward_name-$STEWARD_RESTART_COUNT-$(date +%s%N)
+    printf '{"id": "%s", "do": "save", "reason": "USR2 to the batch shell"}\n' "$steward_id" \
+      >"$STEWARD_JOB_FOLDER/.request.tmp" &&
+      mv -f "$STEWARD_JOB_FOLDER/.request.tmp" "$STEWARD_JOB_FOLDER/request.json"
+  fi
+  case $(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/${steward_child:-$!}/status" 2>/dev/null) in
+  *[89abcdef]??) kill -USR2 "${steward_child:-$!}" ;;
+  esac
+}
+
+# Any other signal is handed on, unless all processes have it already.
+hand_on() {
+  sleep 0.2
+  if [ -z "$steward_watcher" ] || kill -0 "$steward_watcher" 2>/dev/null; then
+    kill "-$1" "${steward_child:-$!}" 2>/dev/null
+  else
+    start_watch
+  fi
+}
+
+run() {
+  trap asked USR2 # before anything starts; until it has its name, the job is the last that started
+  for steward_each in HUP INT QUIT USR1 TERM ALRM URG; do trap "hand_on $steward_each" "$steward_each"; done
+  "$@" <&0 & # else its input were empty
+  steward_child=$!
+  start_watch
+  while kill -0 "$steward_child" 2>/dev/null; do wait "$steward_child"; done
+  wait "$steward_child"
+  steward_code=$?
+  [ -z "$steward_watcher" ] || kill "$steward_watcher" 2>/dev/null
+  [ -n "$STEWARD_JOB_FOLDER" ] || rm -f "$steward_script"
+  exit "$steward_code"
+}

@@ -1,0 +1,186 @@
+"""Submits, shows and changes jobs of Slurm for the account that runs this process.
+
+Slurm knows who types a command, and decides what they may. So no steward has to run for this: it is
+Slurm's own commands, with what people forget added, and its answers in the words of every engine.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from steward.clients.retrying import retried
+from steward.clients.slurm import changes
+from steward.clients.slurm.control import SlurmControl
+from steward.clients.slurm.submission import submit_once
+from steward.clients.slurm_jobs import records
+from steward.clients.slurm_jobs.change_plans import ChangePlan, plan_change
+from steward.clients.slurm_jobs.exchange import files_of
+from steward.clients.slurm_jobs.job_life import exit_status
+from steward.clients.slurm_jobs.listed_job import ListedJob
+from steward.clients.slurm_jobs.queue import JobQueue
+from steward.clients.slurm_jobs.sbatch_options import Draft
+from steward.errors import PermanentError, StewardError, TemporaryError
+
+__all__ = ["SlurmJobs"]
+
+SUBMIT_WITHIN_S = 120.0
+REQUEUED_WITHIN_S = 120.0
+POLL_S = 0.3
+MOST_LOG_BYTES = 1 << 20
+_DENIED = re.compile(r"denied|invalid user id", re.IGNORECASE)
+
+
+class SlurmJobs:
+    """One Slurm. `save_within_s`: how long a job that was asked to save may take to answer."""
+
+    def __init__(self, slurm: SlurmControl, *, save_within_s: float = 300.0) -> None:
+        self._slurm = slurm
+        self._queue = JobQueue(slurm)
+        self._save_within_s = save_within_s
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
+        """Return the newest jobs."""
+        return [records.short_record(job) for job in self._queue.listed(ended=ended)[:limit]]
+
+    def show(self, id_: str) -> dict[str, Any]:
+        """Return one job with its whole life, or an array with its tasks."""
+        found = self._queue.of(id_)
+        if len(found) > 1 or found[0].id != id_:
+            return records.array_record(id_, found)
+        job = found[0]
+        log, command, gpus = self._queue.details(job)
+        files = files_of(job)
+        log = log or (files.log if files is not None else "")
+        runs = self._queue.runs(job)
+        return records.long_record(job, runs, gpus=gpus, log=log, command=command)
+
+    def why(self, id_: str) -> dict[str, Any]:
+        """Return why a job does not run."""
+        return records.why_record(self._one(id_, "a reason of its own"), time.time())
+
+    def status(self, id_: str) -> int | None:
+        """Return the exit status of a job, of an array the greatest; None until all is over."""
+        codes = [exit_status(job) for job in self._queue.of(id_)]
+        return None if None in codes else max(code or 0 for code in codes)
+
+    def log(self, id_: str, offset: int) -> dict[str, Any]:
+        """Return what a job has printed from `offset` on; its file is read here."""
+        job = self._one(id_, "a log")
+        files = files_of(job)
+        path = self._queue.details(job)[0] or (files.log if files is not None else "")
+        if not path:
+            hint = "Slurm has forgotten the job; steward finds logs of jobs that it has submitted"
+            raise StewardError("nobody knows where its output is", where=f"job {id_}", hint=hint)
+        try:
+            with Path(path).open("rb") as file:
+                file.seek(offset)
+                data = file.read(MOST_LOG_BYTES)
+        except FileNotFoundError:
+            data = b""
+            if job.ended:
+                hint = "it may be on the node where the job ran"
+                raise StewardError("there is no such file here", where=path, hint=hint) from None
+        except OSError as fault:
+            hint = "its owner can read it"
+            problem = f"it cannot be read: {(fault.strerror or str(fault)).lower()}"
+            raise StewardError(problem, where=path, hint=hint) from fault
+        text = data.decode("utf-8", "replace")
+        return {"path": path, "text": text, "offset": offset + len(data), "over": job.ended}
+
+    # -- submitting ----------------------------------------------------------------------------
+
+    def submit(self, draft: Draft) -> dict[str, Any]:
+        """Submit exactly one job, though Slurm's controller hangs or is restarted meanwhile."""
+        with tempfile.TemporaryDirectory(prefix="steward-submit-") as folder:
+            (Path(folder) / draft.file).write_text(draft.text)
+            what = draft.submission(Path(folder))
+            try:
+                id_ = retried(lambda: submit_once(self._slurm, what), SUBMIT_WITHIN_S)
+            except TemporaryError as fault:
+                hint = f"the job may exist: submit it again with --token {draft.token}"
+                raise StewardError(fault.problem, where=fault.where, hint=hint) from fault
+        return {"id": id_, "token": draft.token, "state": "held" if draft.keep_held else "waiting"}
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def commands(self, what: str, id_: str, body: dict[str, Any]) -> list[changes.Command]:
+        """Return what a change would run, as a person would type it."""
+        return [
+            command for job in self._targets(what, id_) for command in self._plan(what, job, body)
+        ]
+
+    def change(self, what: str, id_: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+        """Change a job, or each task of an array that can be, and return what became of them."""
+        targets = self._targets(what, id_)
+        plans = [(job, plan_change(what, job, body, time.time())) for job in targets]
+        return [self._carry_out(job, plan) for job, plan in plans]
+
+    def _plan(self, what: str, job: ListedJob, body: dict[str, Any]) -> list[changes.Command]:
+        plan = plan_change(what, job, body, time.time())
+        ask = [changes.signal_batch(job.address, "USR2")] if plan.save else []
+        return [*ask, *plan.commands]
+
+    def _targets(self, what: str, id_: str) -> list[ListedJob]:
+        """Return what is to be changed: of an array the tasks that are not over."""
+        found = self._queue.of(id_)
+        if what == "resume":
+            retried(lambda: self._settled(id_), REQUEUED_WITHIN_S)
+            found = self._queue.of(id_)
+        still = [job for job in found if not job.ended]
+        return still if len(found) > 1 and still else found[:1]
+
+    def _settled(self, id_: str) -> None:
+        """Raise while a job is on its way back into the queue."""
+        if any(job.state == "COMPLETING" for job in self._queue.of(id_)):
+            raise TemporaryError("its last run is ending", where=f"job {id_}")
+
+    def _carry_out(self, job: ListedJob, plan: ChangePlan) -> dict[str, Any]:
+        try:
+            saved = self._save(job) if plan.save else ""
+            for command in plan.commands:
+                self._slurm.change(command)
+        except PermanentError as fault:
+            mine = job.user == self._slurm.user
+            if not _DENIED.search(fault.problem) or (mine and not plan.needs):
+                raise
+            hint = plan.needs if mine else f"only {job.user} and operators of Slurm may change it"
+            raise StewardError(fault.problem, where=f"job {job.id}", hint=hint) from fault
+        why = "; ".join(each for each in (saved, plan.why) if each)
+        return {"id": job.id, "state": plan.state, "why": why}
+
+    def _save(self, job: ListedJob) -> str:
+        """Ask a job to save, wait for its answer, and return that in words; raise if it failed.
+
+        One whose files are not ours to read has the time that it said it needs.
+        """
+        files = files_of(job)
+        before = files.answer.get("id") if files is not None else None
+        self._slurm.change(changes.signal_batch(job.address, "USR2"))
+        if files is None or files.able is None:
+            time.sleep(job.mark.save_s or 0.0)
+            return f"it had {job.mark.save_s or 0:.0f} s to save"
+        end_s = time.monotonic() + self._save_within_s
+        while (answer := files.answer).get("id") == before:
+            if time.monotonic() > end_s:
+                hint = f"look at its log: `steward jobs logs {job.id}`"
+                problem = f"it did not save within {self._save_within_s:.0f} s, and goes on"
+                raise StewardError(problem, where=f"job {job.id}", hint=hint)
+            time.sleep(POLL_S)
+        if answer.get("result") != "saved":
+            problem = f"it could not save: {answer.get('why') or answer.get('result')}; it goes on"
+            raise StewardError(problem, where=f"job {job.id}")
+        return f"saved at step {answer.get('step')}"
+
+    def _one(self, id_: str, what: str) -> ListedJob:
+        found = self._queue.of(id_)
+        if len(found) > 1 or found[0].id != id_:
+            problem = f"it is an array, and each of its tasks has {what}"
+            hint = f"name one of its tasks, as {found[0].id}"
+            raise StewardError(problem, where=f"job {id_}", hint=hint)
+        return found[0]

@@ -45,7 +45,9 @@ test-data: .venv/.setup ## the tests on real traces, from STEWARD_DATA or ../sha
 
 test-real: .venv/.setup ## the tests with real servers and a real browser (installs them)
 	scripts/install-real-parts
-	$(BIN)/python -m pytest -m real
+	$(BIN)/python -m pytest -m real || { \
+	  echo 'these failed; each is run once more, and has to pass now (docs/decisions/0039)' >&2; \
+	  $(BIN)/python -m pytest -m real --last-failed --last-failed-no-failures=none; }
 
 test-torch: .venv/.setup ## the tests of real trainings (installs the extra `torch`, 700 MB)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,7 +38,8 @@ class Bed:
     def __init__(self, double: KubeDouble) -> None:
         self.double = double
         self.pools = PoolOperator(double.api())
-        self.checks = KueueOperator(double.api(), self.pools, now=lambda: NOW)
+        self.now = NOW
+        self.checks = KueueOperator(double.api(), self.pools, now=lambda: self.now)
         for each in (self.pools, self.checks):
             each.start()
 
@@ -206,6 +207,80 @@ def test_what_is_lent_is_called_back_for_whom_it_is_guaranteed_to_and_lent_again
     double.delete("workloads", double.named("workloads", "owner")["metadata"]["uid"])
     double.patch("jobs", "bio", "owner", {"spec": {"suspend": True}}, manager="kueue")
     reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="the second loan")
+
+
+def test_one_large_loan_is_called_back_and_not_two_small_ones(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("large", "chem")
+    reached(bed, kueue, lambda: kueue.running() == {"large"}, why="the first loan")
+    bed.now += timedelta(seconds=60)
+    for name in ("small", "tiny"):
+        kueue.submit(name, "chem", gpus=4)
+    reached(bed, kueue, lambda: len(kueue.running()) == 3, why="all loans")
+
+    kueue.submit("owner", "bio")
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the call-back")
+
+    assert kueue.running() == {"owner", "small", "tiny"}
+
+
+def test_one_that_cannot_be_let_in_calls_nobody_back(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("runs", "chem")
+    reached(bed, kueue, lambda: kueue.running() == {"runs"}, why="the loan")
+    down = node("n2", ready="False")
+    down["metadata"]["labels"] |= LABELS
+    double.put("nodes", down)
+
+    kueue.submit("huge", "bio", gpus=16)
+    reached(bed, kueue, lambda: "it has 8" in kueue.states()["huge"][1], why="the reason")
+    for _ in range(5):
+        bed.turn()
+        kueue.tick()
+
+    assert kueue.running() == {"runs"}
+
+
+def test_an_owner_who_comes_and_goes_calls_back_no_more_than_its_guarantee_within_an_hour(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    for name in ("one", "two"):
+        kueue.submit(name, "chem")
+
+    def lent_again() -> None:
+        reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="both loans")
+
+    def comes_and_goes(name: str) -> None:
+        lent_again()
+        kueue.submit(name, "bio")
+        reached(bed, kueue, lambda: name in kueue.running(), why="the call-back")
+        double.delete("workloads", double.named("workloads", name)["metadata"]["uid"])
+        double.patch("jobs", "bio", name, {"spec": {"suspend": True}}, manager="kueue")
+
+    for name in ("owner-1", "owner-2"):  # 8 GPUs each, of 16 that are guaranteed
+        comes_and_goes(name)
+    lent_again()
+    kueue.submit("owner", "bio")
+    why = "16 GPUs were called back for bio within an hour, of 16"
+    reached(bed, kueue, lambda: why in kueue.states()["owner"][1], why="the reason")
+    for _ in range(5):
+        bed.turn()
+        kueue.tick()
+
+    assert kueue.running() == {"one", "two"}
+    bed.now += timedelta(hours=1)
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the next hour")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from steward.act.kubernetes.admission_plans import PlannedState, plan_checks
+from steward.act.kubernetes.admission_plans import Owner, PlannedState, plan_checks
 from steward.act.kubernetes.kept_objects import KeptObjects
 from steward.act.kubernetes.pool_operator import PoolOperator
 from steward.clients.kubernetes import Api, Reflector
@@ -27,6 +27,7 @@ from steward.errors import StewardError
 
 __all__ = ["KueueOperator"]
 
+CALLED_BACK_S = 3600.0  # within this time, what was called back for a namespace is limited
 _OURS = f"{DOMAIN}/ResourcePool"
 
 
@@ -43,6 +44,8 @@ class KueueOperator:
         self._api = api
         self._pools = pools
         self._now = now
+        # When, in which pool and for which namespace how many GPUs were called back.
+        self._called_back: list[tuple[float, str, str, int]] = []
         self._checks: KeptObjects[AdmissionCheck] = KeptObjects(
             Reflector(api, ADMISSION_CHECKS, make=admission_check_from)
         )
@@ -100,24 +103,26 @@ class KueueOperator:
         return check.pool, "Active", f"pool {check.pool}"
 
     def _planned(self, active: dict[str, str]) -> list[PlannedState]:
-        running: Counter[str] = Counter()
+        running: dict[Owner, Counter[str]] = {}
         for pod in self._pools.pods:
             if pod.node and pod.phase in ("Running", "Pending") and not pod.leaving:
-                running[pod.owner_uid] += sum(
-                    count for name, count in pod.devices.items() if name in self._names
-                )
+                owner = pod.namespace, pod.owner_uid
+                running.setdefault(owner, Counter()).update(pod.devices)
+        now_s = self._now().timestamp()
+        self._called_back = [
+            each for each in self._called_back if 0 <= now_s - each[0] < CALLED_BACK_S
+        ]
+        spent: Counter[tuple[str, str]] = Counter()
+        for _, pool, namespace, gpus in self._called_back:
+            spent[pool, namespace] += gpus
         return plan_checks(
             self._workloads.objects.values(),
             active,
             self._pools.usages,
             running=running,
-            now_s=self._now().timestamp(),
+            called_back=spent,
+            now_s=now_s,
         )
-
-    @property
-    def _names(self) -> set[str]:
-        """The resources that any pool counts."""
-        return {name for each in self._pools.usages.values() for name in each.pool.resource_names}
 
     def _say_active(
         self, check: AdmissionCheck, *, holds: bool, reason: str, why: str
@@ -137,7 +142,7 @@ class KueueOperator:
             return []
         meta = {"resourceVersion": check.version, "uid": check.uid}
         body = {"metadata": meta, "status": {"conditions": wanted}}
-        return self._patched(f"{ADMISSION_CHECKS}/{check.name}/status", body)
+        return self._patched(f"{ADMISSION_CHECKS}/{check.name}/status", body)[0]
 
     def _sent(self, planned: PlannedState) -> list[StewardError]:
         """Change our entry of a list that is patched as a whole; its version guards the others."""
@@ -148,7 +153,11 @@ class KueueOperator:
         ]
         meta = {"resourceVersion": workload.version, "uid": workload.uid}
         body = {"metadata": meta, "status": {"admissionChecks": entries}}
-        return self._patched(f"{workload.path}/status", body)
+        faults, sent = self._patched(f"{workload.path}/status", body)
+        if sent and planned.called_for:
+            spent = (self._now().timestamp(), planned.pool, planned.called_for, planned.gpus)
+            self._called_back.append(spent)
+        return faults
 
     def _entry(self, planned: PlannedState, before: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         changed = before.get("state") != planned.state
@@ -172,14 +181,15 @@ class KueueOperator:
         }
         return [{"name": name, "nodeSelector": each} for name, each in missing.items() if each]
 
-    def _patched(self, path: str, body: dict[str, Any]) -> list[StewardError]:
+    def _patched(self, path: str, body: dict[str, Any]) -> tuple[list[StewardError], bool]:
+        """Return what went wrong, and whether it was written."""
         try:
             self._api.patch(path, body)
         except (ConflictError, MissingError):
-            return []  # the watch brings what it is now, which is looked at again
+            return [], False  # the watch brings what it is now, which is looked at again
         except StewardError as fault:
-            return [fault]
-        return []
+            return [fault], False
+        return [], True
 
     def _text(self) -> str:
         return self._now().isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -39,7 +39,10 @@ class Bed:
         self.double = double
         self.pools = PoolOperator(double.api())
         self.now = NOW
-        self.checks = KueueOperator(double.api(), self.pools, now=lambda: self.now)
+        self.clock_s = 0
+        self.checks = KueueOperator(
+            double.api(), self.pools, clock=lambda: self.clock_s, now=lambda: self.now
+        )
         for each in (self.pools, self.checks):
             each.start()
 
@@ -90,6 +93,7 @@ def active(double: KubeDouble, name: str = "lend") -> dict[str, Any]:
 
 def reached(bed: Bed, kueue: Kueue, what: Callable[[], Any], *, why: str) -> None:
     def step() -> Any:
+        bed.clock_s += 1
         bed.turn()
         kueue.tick()
         return what()
@@ -207,6 +211,44 @@ def test_what_is_lent_is_called_back_for_whom_it_is_guaranteed_to_and_lent_again
     double.delete("workloads", double.named("workloads", "owner")["metadata"]["uid"])
     double.patch("jobs", "bio", "owner", {"spec": {"suspend": True}}, manager="kueue")
     reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="the second loan")
+
+
+def test_a_call_back_costs_a_job_nothing_of_its_backoff_limit(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    for name in ("one", "two"):
+        kueue.submit(name, "chem", backoffLimit=0)
+    reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="both loans")
+
+    kueue.submit("owner", "bio")
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the call-back")
+
+    assert ("create", "pods/eviction", "") not in double.calls
+    assert [each["status"].get("conditions") for each in double.all("jobs")] == [None] * 3
+
+
+def test_a_refused_answer_is_tried_again_after_pauses_that_double(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("train", "chem")
+    kueue.tick()
+    until(lambda: bed.pools.turn(leads=True) or bed.pools.usages, why="the pools")
+    until(lambda: all(each.synced for each in bed.checks.reflectors), why="the lists")
+    double.forbidden.add("workloads")
+
+    until(lambda: any("403" in each.problem for each in bed.turn()), why="the refusal")
+    for bed.clock_s in range(100):
+        bed.turn()
+
+    path = "/workloads/train/status?patch"
+    tries = sum(each.endswith(path) for each in double.asked)
+    assert 5 <= tries <= 8  # after 1, 3, 7, 15, 31 and 63 s
 
 
 def test_one_large_loan_is_called_back_and_not_two_small_ones(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,10 +11,11 @@ from typing import Any
 from steward.act.kubernetes.admission_plans import Owner, PlannedState, plan_checks
 from steward.act.kubernetes.kept_objects import KeptObjects
 from steward.act.kubernetes.pool_operator import PoolOperator
+from steward.act.kubernetes.retry_backoff import RetryBackoff
 from steward.clients.kubernetes import Api, Reflector
 from steward.clients.kubernetes.annotations import DOMAIN
 from steward.clients.kubernetes.conditions import condition
-from steward.clients.kubernetes.faults import ConflictError, MissingError
+from steward.clients.kubernetes.faults import ConflictError, MissingError, UnreachableError
 from steward.clients.kubernetes.kueue_objects import (
     ADMISSION_CHECKS,
     WORKLOADS,
@@ -39,11 +41,13 @@ class KueueOperator:
         api: Api,
         pools: PoolOperator,
         *,
+        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._pools = pools
         self._now = now
+        self._backoff = RetryBackoff(clock=clock)  # workloads whose answer was refused
         # When, in which pool and for which namespace how many GPUs were called back.
         self._called_back: list[tuple[float, str, str, int]] = []
         self._checks: KeptObjects[AdmissionCheck] = KeptObjects(
@@ -70,7 +74,9 @@ class KueueOperator:
     def turn(self, *, leads: bool) -> tuple[StewardError, ...]:
         """Write the states that are due; return what went wrong. Call it after the pools' turn."""
         self._checks.fold()
-        self._workloads.fold()
+        for uid in self._workloads.fold():
+            if uid not in self._workloads.objects:
+                self._backoff.forget(uid)
         problems = [
             each.problem
             for each in self.reflectors
@@ -84,9 +90,23 @@ class KueueOperator:
             pool, reason, why = self._pool_of(check)
             problems += self._say_active(check, holds=bool(pool), reason=reason, why=why)
             active |= {check.name: pool} if pool else {}
-        for planned in self._planned(active):
-            problems += self._sent(planned)
-        return tuple(problems)
+        return (*problems, *self._answered(self._planned(active)))
+
+    def _answered(self, plans: list[PlannedState]) -> list[StewardError]:
+        """Write the answers; one that is refused is tried again after pauses that double."""
+        problems = []
+        for each in plans:
+            self._backoff.forget(each.workload.uid, unless=(each.workload.version,))
+        due = {*self._backoff.due({each.workload.uid for each in plans})}
+        for each in plans:
+            uid, version = each.workload.uid, each.workload.version
+            if uid not in due:
+                continue
+            faults = self._sent(each)
+            problems += faults
+            if any(not isinstance(fault, UnreachableError) for fault in faults):
+                self._backoff.pause(uid, version)
+        return problems
 
     def _pool_of(self, check: AdmissionCheck) -> tuple[str, str, str]:
         """Return the pool of a check, empty where it has none, and the reason in words."""

@@ -191,8 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
         names = [each["name"] for each in pod["spec"]["containers"]]
         if query.get("container", "" if names[1:] else names[0]) not in names:
             raise ApiError(400, f"a container name must be specified, choose one of: {names}")
-        text = self.double.logs.get(target.name, "").encode()[: int(query["limitBytes"])]
-        self._bytes(text, 200, "text/plain")
+        text = self.double.logs.get(target.name, "")
+        if "tailLines" in query:
+            text = "".join(text.splitlines(keepends=True)[-int(query["tailLines"]) :])
+        self._bytes(text.encode()[: int(query["limitBytes"])], 200, "text/plain")
 
     def _create(self, target: _Target, body: dict[str, Any], manager: str) -> None:
         double = self.double

@@ -248,8 +248,9 @@ def test_what_has_not_said_that_it_saves_is_stopped_by_force_alone(double: KubeD
 
     with pytest.raises(StewardError, match="has not said that it can save"):
         changed(jobs, "preempt", id_)
-    with pytest.raises(StewardError, match="sends no signal but TERM"):
+    with pytest.raises(StewardError, match="no file for requests") as refused:
         changed(jobs, "save", id_)
+    assert "submit it with --saves" in refused.value.hint
     with pytest.raises(StewardError, match="does not wait"):
         changed(jobs, "hold", id_)
     with pytest.raises(StewardError, match="lengthens no time limit"):

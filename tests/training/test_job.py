@@ -23,15 +23,18 @@ from steward import training
 from steward.training.checkpoints import CheckpointFolder, faults_of
 from steward.training.protocol import (
     ANSWER,
+    ANSWER_LINE,
     CAN_SAVE,
     CHECKPOINTS,
     DONE,
     FOLDER_VARIABLE,
     PROGRESS,
+    REQUEST_VARIABLE,
     SaveRequest,
     TrainingError,
     read_json,
 )
+from steward.training.requests import RequestFile
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_walk import RandomBatches, Walk, attached
@@ -475,6 +478,63 @@ def test_ranks_without_a_process_group_are_refused(
 
     with pytest.raises(TrainingError, match="WORLD_SIZE is 2"):
         training.attach(Walk(), folder=tmp_path)
+
+
+# -- a second place for requests -------------------------------------------------------------------
+
+
+def test_a_request_in_the_second_place_is_carried_out_and_answered_in_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    monkeypatch.setenv(REQUEST_VARIABLE, str(tmp_path / "place" / "request.json"))
+    job = training.attach(Walk(), folder=tmp_path / "checkpoints")
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "request.json").touch()  # as a kubelet does before there is a request
+    job.step()
+    SaveRequest(id="r-1", do="save").write(tmp_path / "place")
+
+    for _ in range(3):
+        job.step()
+    job.close()
+
+    lines = [each for each in capfd.readouterr().err.splitlines() if each.startswith(ANSWER_LINE)]
+    (answer,) = [json.loads(each.removeprefix(ANSWER_LINE)) for each in lines]
+    assert (answer["id"], answer["result"], answer["step"]) == ("r-1", "saved", 2)
+    assert Path(answer["checkpoint"]).is_dir()
+
+
+def test_a_request_that_is_refused_is_answered_in_print_too(
+    job_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(REQUEST_VARIABLE, str(tmp_path / "request.json"))
+    job = training.attach(Walk())
+    SaveRequest(id="late", do="save", deadline_s=1.0).write(tmp_path)
+
+    job.step()
+    job.close()
+
+    assert '"id": "late", "result": "failed"' in capfd.readouterr().err
+    assert read_json(job_folder / ANSWER)["id"] == "late"
+
+
+def test_requests_are_looked_for_in_both_places_by_the_first_rank_alone(
+    job_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REQUEST_VARIABLE, str(tmp_path / "request.json"))
+    first, other = RequestFile(job_folder), RequestFile(job_folder, first=False)
+    SaveRequest(id="own", do="save").write(job_folder)
+    levels = [first.level(), other.level()]
+    first.clear()
+    SaveRequest(id="second", do="save").write(tmp_path)
+    levels += [first.level(), other.level()]
+    (tmp_path / "request.json").unlink()
+
+    assert levels == [1, 0, 1, 0]
+    assert first.level() == 0  # withdrawn
 
 
 # -- as a program ----------------------------------------------------------------------------------

@@ -40,9 +40,8 @@ def pool_holds(waiting: Iterable[WaitingJob], usages: Mapping[str, PoolUsage]) -
             held[job.uid] = why
             continue
         for each in bound[:1]:
-            gpus = each.pool.count(job.devices)
-            if gpus <= each.free:  # one that does not fit keeps nothing from others
-                now[each.pool.name] = each.with_more(job.namespace, gpus)
+            if each.has_room(job.devices):  # one that does not fit keeps nothing from others
+                now[each.pool.name] = each.with_more(job.namespace, job.devices)
     return held
 
 

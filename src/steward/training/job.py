@@ -122,7 +122,8 @@ class TrainingJob:
         self._make_folders()
         self._resume()
         first = self._folder if self._ranks.rank == 0 else None
-        self._request = RequestFile(first)  # one rank is enough: all take the greatest level
+        # One rank is enough: all take the greatest level.
+        self._request = RequestFile(self._folder, first=self._ranks.rank == 0)
         self._signals = SignalFlag()
         self._progress = ProgressFile(first, self.fell_back)
         self._announce()
@@ -288,12 +289,12 @@ class TrainingJob:
         saved = answer.result == "saved"
         if not saved:
             log.warning("no checkpoint at step %d: %s", answer.step, answer.why)
-        if self._folder is None or self._ranks.rank:
+        if self._ranks.rank:
             return
         try:
             if answer.id:
-                answer.write(self._folder)
-            if saved:
+                answer.publish(self._folder)
+            if saved and self._folder is not None:
                 self._progress.saved(answer)
                 cost = {"seconds": answer.seconds, "blocked_s": answer.blocked_s}
                 self._write_can_save(self._folder, bytes=answer.bytes, **cost)
@@ -305,9 +306,10 @@ class TrainingJob:
         late = self._request.request is not None
         why = self._request.fault
         request_id = self._request.clear()
-        if self._folder is not None and self._ranks.rank == 0:
+        if self._ranks.rank == 0:
             result: Any = "failed" if late else "cannot"
-            SaveAnswer(id=request_id, result=result, step=self.steps, why=why).write(self._folder)
+            answer = SaveAnswer(id=request_id, result=result, step=self.steps, why=why)
+            answer.publish(self._folder)
 
     def _stop(self, number: int) -> None:
         """End the process: as requested with status 0, or by the signal that it was sent."""

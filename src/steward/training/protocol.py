@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 __all__ = [
     "ANSWER",
+    "ANSWER_LINE",
     "CAN_SAVE",
     "CHECKPOINTS",
     "DONE",
@@ -22,6 +23,7 @@ __all__ = [
     "MANIFEST",
     "PROGRESS",
     "REQUEST",
+    "REQUEST_VARIABLE",
     "SaveAnswer",
     "SaveRequest",
     "TrainingError",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 FOLDER_VARIABLE = "STEWARD_JOB_FOLDER"
+REQUEST_VARIABLE = "STEWARD_REQUEST_FILE"  # a second place for requests, which a job only reads
+ANSWER_LINE = "steward-answer: "  # where that is set, an answer is also printed, after this
 REQUEST = "request.json"  # engine -> job
 ANSWER = "answer.json"  # job -> engine, about the request of that id
 PROGRESS = "progress.json"  # job -> engine, at most once a second
@@ -94,6 +98,14 @@ class SaveAnswer:
     def write(self, folder: Path) -> None:
         """Publish the answer in a job's folder."""
         write_json(folder / ANSWER, asdict(self))
+
+    def publish(self, folder: Path | None) -> None:
+        """Write the answer into the folder, if there is one, and print it if that is wanted."""
+        if folder is not None:
+            self.write(folder)
+        if os.environ.get(REQUEST_VARIABLE) and self.id:
+            text = json.dumps(asdict(self), allow_nan=False)
+            os.write(2, f"{ANSWER_LINE}{text}\n".encode())  # in one piece, past any buffer
 
 
 def read_request(path: Path) -> SaveRequest:

@@ -10,7 +10,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from steward.training.protocol import ANSWER, REQUEST, SaveRequest, TrainingError, read_json
+from steward.training.protocol import (
+    ANSWER,
+    REQUEST,
+    REQUEST_VARIABLE,
+    SaveRequest,
+    TrainingError,
+    read_json,
+)
 from steward.training.protocol import read_request as _read
 
 __all__ = ["SAVE", "STOP", "RequestFile", "SignalFlag"]
@@ -56,35 +63,47 @@ class SignalFlag:
 
 
 class RequestFile:
-    """The engine's request, looked at with one `stat`."""
+    """The engine's request, looked at with one `stat`, or two where it has a second place.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._path = str(folder / REQUEST) if folder else ""
-        self._seen: tuple[int, int, int] | None = None
+    `first`: whether this is the rank that looks; the others follow it.
+    """
+
+    def __init__(self, folder: Path | None, *, first: bool = True) -> None:
+        own = [str(folder / REQUEST)] if folder and first else []
+        self._second = os.environ.get(REQUEST_VARIABLE, "") if first else ""
+        self._paths = [*own, *([self._second] if self._second else [])]
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._from = ""  # the place of the present request
         self._answered = _answered(folder) if folder else ""
         self.request: SaveRequest | None = None
         self.fault: str = ""  # why a request was refused, until `clear`
 
     def level(self) -> int:
         """Return what is requested: SAVE, STOP, or 0."""
-        if self._path:
+        for path in self._paths:
             try:
-                found = os.stat(self._path)  # noqa: PTH116 - Path.stat takes twice as long
+                found = os.stat(path)  # noqa: PTH116 - Path.stat takes twice as long
             except OSError:
-                self._seen = self.request = None  # or withdrawn
+                self._seen.pop(path, None)
+                if self._from == path:
+                    self.request = None  # withdrawn
             else:
                 signature = (found.st_mtime_ns, found.st_ino, found.st_size)
-                if signature != self._seen:
-                    self._seen = signature
-                    self._read()
+                if signature != self._seen.get(path):
+                    self._seen[path] = signature
+                    self._read(path, found.st_size)
         if self.request is None or self.fault:
             return 0
         return STOP if self.request.stop else SAVE
 
-    def _read(self) -> None:
-        self.request, self.fault = None, ""
+    def _read(self, path: str, size: int) -> None:
+        if path == self._second and not size:  # a kubelet writes an empty file: nothing is asked
+            if self._from == path:
+                self.request = None
+            return
+        self.request, self.fault, self._from = None, "", path
         try:
-            request = _read(Path(self._path))
+            request = _read(Path(path))
         except TrainingError as fault:
             self.fault = str(fault)
             return

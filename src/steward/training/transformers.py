@@ -57,7 +57,7 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
         """Install the signal handlers and announce what this job can."""
         self._ranks = RankGroup()
         first = self._folder if self._ranks.rank == 0 else None
-        self._request = RequestFile(first)
+        self._request = RequestFile(self._folder, first=self._ranks.rank == 0)
         self._signals = SignalFlag()
         self._progress = ProgressFile(first, self._fell_back)
         if first is not None:
@@ -121,10 +121,10 @@ class TrainerCheckpoints(TrainerCallback):  # type: ignore[misc]  # may be absen
 
     def _answer(self, result: Any, state: Any, **more: Any) -> None:
         request_id = self._request.clear()
-        if self._folder is None or self._ranks.rank or not (request_id or result == "cannot"):
+        if self._ranks.rank or not (request_id or result == "cannot"):
             return
         seconds = time.perf_counter() - self._began_s if self._began_s else 0.0
         SaveAnswer(
             id=request_id, result=result, step=state.global_step, seconds=seconds,
             blocked_s=seconds, **more,
-        ).write(self._folder)  # fmt: skip
+        ).publish(self._folder)  # fmt: skip

@@ -460,6 +460,37 @@ def test_a_drain_evicts_pods_of_a_job_only_if_that_is_no_failure_of_the_job(
     assert "conditions" not in double.named("jobs", "train")["status"], "the Job has failed"
 
 
+@pytest.mark.parametrize(("rules", "evicted"), [([IGNORED], True), ([], False)])
+def test_a_preemption_evicts_a_pod_of_a_job_only_if_that_is_no_failure_of_the_job(
+    double: KubeDouble, cluster: KubeCluster, rules: list[dict[str, Any]], *, evicted: bool
+) -> None:
+    policy = {"podFailurePolicy": {"rules": rules}} if rules else {}
+    made(double, annotations=SAVER, template={"restartPolicy": "Never"}, backoffLimit=0, **policy)
+    cluster.tick()
+    pod_id = JobId(f"pod:{double.all('pods')[0]['metadata']['uid']}")
+
+    said = engine(double).carry_out(preempt(pod_id), T_S)
+    for _ in range(4):
+        cluster.tick()
+
+    assert ("counts an eviction as a failure" in said.text) is not evicted
+    assert (("create", "pods/eviction", "") in double.calls) is evicted
+    assert "conditions" not in double.named("jobs", "train")["status"], "the Job has failed"
+
+
+def test_a_preempted_job_is_suspended_which_costs_nothing_of_its_backoff_limit(
+    double: KubeDouble, cluster: KubeCluster
+) -> None:
+    of = made(double, annotations=SAVER, template={"restartPolicy": "Never"}, backoffLimit=0)
+    cluster.tick()
+
+    said = followed(engine(double), cluster, preempt(of))
+
+    assert said.result == "done"
+    assert ("create", "pods/eviction", "") not in double.calls
+    assert "conditions" not in double.named("jobs", "train")["status"], "the Job has failed"
+
+
 def test_a_pod_whose_job_cannot_be_read_is_not_evicted(
     double: KubeDouble, cluster: KubeCluster
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,7 +38,11 @@ class Bed:
     def __init__(self, double: KubeDouble) -> None:
         self.double = double
         self.pools = PoolOperator(double.api())
-        self.checks = KueueOperator(double.api(), self.pools, now=lambda: NOW)
+        self.now = NOW
+        self.clock_s = 0
+        self.checks = KueueOperator(
+            double.api(), self.pools, clock=lambda: self.clock_s, now=lambda: self.now
+        )
         for each in (self.pools, self.checks):
             each.start()
 
@@ -89,6 +93,7 @@ def active(double: KubeDouble, name: str = "lend") -> dict[str, Any]:
 
 def reached(bed: Bed, kueue: Kueue, what: Callable[[], Any], *, why: str) -> None:
     def step() -> Any:
+        bed.clock_s += 1
         bed.turn()
         kueue.tick()
         return what()
@@ -206,6 +211,118 @@ def test_what_is_lent_is_called_back_for_whom_it_is_guaranteed_to_and_lent_again
     double.delete("workloads", double.named("workloads", "owner")["metadata"]["uid"])
     double.patch("jobs", "bio", "owner", {"spec": {"suspend": True}}, manager="kueue")
     reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="the second loan")
+
+
+def test_a_call_back_costs_a_job_nothing_of_its_backoff_limit(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    for name in ("one", "two"):
+        kueue.submit(name, "chem", backoffLimit=0)
+    reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="both loans")
+
+    kueue.submit("owner", "bio")
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the call-back")
+
+    assert ("create", "pods/eviction", "") not in double.calls
+    assert [each["status"].get("conditions") for each in double.all("jobs")] == [None] * 3
+
+
+def test_a_refused_answer_is_tried_again_after_pauses_that_double(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("train", "chem")
+    kueue.tick()
+    until(lambda: bed.pools.turn(leads=True) or bed.pools.usages, why="the pools")
+    until(lambda: all(each.synced for each in bed.checks.reflectors), why="the lists")
+    double.forbidden.add("workloads")
+
+    until(lambda: any("403" in each.problem for each in bed.turn()), why="the refusal")
+    for bed.clock_s in range(100):
+        bed.turn()
+
+    path = "/workloads/train/status?patch"
+    tries = sum(each.endswith(path) for each in double.asked)
+    assert 5 <= tries <= 8  # after 1, 3, 7, 15, 31 and 63 s
+
+
+def test_one_large_loan_is_called_back_and_not_two_small_ones(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("large", "chem")
+    reached(bed, kueue, lambda: kueue.running() == {"large"}, why="the first loan")
+    bed.now += timedelta(seconds=60)
+    for name in ("small", "tiny"):
+        kueue.submit(name, "chem", gpus=4)
+    reached(bed, kueue, lambda: len(kueue.running()) == 3, why="all loans")
+
+    kueue.submit("owner", "bio")
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the call-back")
+
+    assert kueue.running() == {"owner", "small", "tiny"}
+
+
+def test_one_that_cannot_be_let_in_calls_nobody_back(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    kueue.submit("runs", "chem")
+    reached(bed, kueue, lambda: kueue.running() == {"runs"}, why="the loan")
+    down = node("n2", ready="False")
+    down["metadata"]["labels"] |= LABELS
+    double.put("nodes", down)
+
+    kueue.submit("huge", "bio", gpus=16)
+    reached(bed, kueue, lambda: "it has 8" in kueue.states()["huge"][1], why="the reason")
+    for _ in range(5):
+        bed.turn()
+        kueue.tick()
+
+    assert kueue.running() == {"runs"}
+
+
+def test_an_owner_who_comes_and_goes_calls_back_no_more_than_its_guarantee_within_an_hour(
+    double: KubeDouble, started: Callable[[], Bed]
+) -> None:
+    make_pool(double)
+    make_check(double)
+    bed, kueue = started(), queue(double)
+    for name in ("one", "two"):
+        kueue.submit(name, "chem")
+
+    def lent_again() -> None:
+        reached(bed, kueue, lambda: kueue.running() == {"one", "two"}, why="both loans")
+
+    def comes_and_goes(name: str) -> None:
+        lent_again()
+        kueue.submit(name, "bio")
+        reached(bed, kueue, lambda: name in kueue.running(), why="the call-back")
+        double.delete("workloads", double.named("workloads", name)["metadata"]["uid"])
+        double.patch("jobs", "bio", name, {"spec": {"suspend": True}}, manager="kueue")
+
+    for name in ("owner-1", "owner-2"):  # 8 GPUs each, of 16 that are guaranteed
+        comes_and_goes(name)
+    lent_again()
+    kueue.submit("owner", "bio")
+    why = "16 GPUs were called back for bio within an hour, of 16"
+    reached(bed, kueue, lambda: why in kueue.states()["owner"][1], why="the reason")
+    for _ in range(5):
+        bed.turn()
+        kueue.tick()
+
+    assert kueue.running() == {"one", "two"}
+    bed.now += timedelta(hours=1)
+    reached(bed, kueue, lambda: "owner" in kueue.running(), why="the next hour")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -557,6 +558,42 @@ def test_the_policies_of_a_namespace_are_its_ceiling_and_say_that_they_are_in_ef
     end(double, collector)
 
 
+def test_off_hours_begin_and_end_with_the_clock_and_the_status_says_until_when(
+    double: KubeDouble,
+) -> None:
+    double.put("nodes", node("n1"))
+    nights = {"from": "22:00", "to": "06:00"}
+    off = {"windows": [nights], "timeZone": "Europe/Berlin", "autonomy": "auto"}
+    spec = {"autonomy": "advise", "offHours": off}
+    body = {"metadata": {"name": "calm"}, "spec": spec}
+    double.create("optimizationpolicies", "bio", body, "ann")
+    collector = Kubernetes(api=double.api(), optimization_policies=True)
+    seen = Seen(collector)
+
+    def level() -> str:
+        found = [look.ceilings for look in seen.looks if look.ceilings is not None]
+        return found[-1][TenantId("bio")].autonomy.value if found else ""
+
+    def off_hours() -> tuple[str, str]:
+        status = double.named("optimizationpolicies", "calm").get("status", {})
+        found = {each["type"]: each for each in status.get("conditions", ())}.get("OffHours", {})
+        return found.get("status", ""), found.get("message", "")
+
+    def reached(at: datetime, status: str) -> tuple[str, str]:
+        seen.t_s = at.timestamp()
+        seen.until(lambda: off_hours()[0] == status, why=f"off-hours to be {status}")
+        return level(), off_hours()[1]
+
+    day = reached(datetime(2026, 6, 1, 12, tzinfo=UTC), "False")
+    night = reached(datetime(2026, 6, 1, 20, tzinfo=UTC), "True")
+    after = reached(datetime(2026, 6, 2, 4, tzinfo=UTC), "False")
+
+    assert day == ("advise", "they begin at 2026-06-01T20:00:00Z")
+    assert night == ("auto", "until 2026-06-02T04:00:00Z: autonomy at most 'auto'")
+    assert after == ("advise", "they begin at 2026-06-02T20:00:00Z")
+    end(double, collector)
+
+
 def said_last(double: KubeDouble) -> list[dict[str, Any]]:
     """Return the conditions that were last written on any policy, also on one that is gone."""
     found = [raw for _, plural, _, raw in double.log if plural == "optimizationpolicies"]
@@ -592,7 +629,19 @@ def test_a_policy_whose_status_may_not_be_written_is_in_effect_all_the_same(
     end(double, collector)
 
 
-@pytest.mark.parametrize("spec", [{"autonomy": "always"}, {"actions": ["start"]}, {}])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"autonomy": "always"},
+        {"actions": ["start"]},
+        {},
+        {"offHours": {"autonomy": "auto"}},
+        {"offHours": {"autonomy": "auto", "windows": [{"from": "8:00", "to": "18:00"}]}},
+        {"offHours": {"windows": [{"from": "08:00", "to": "25:00"}], "autonomy": "auto"}},
+        {"offHours": {"windows": [{"from": "08:00", "to": "18:00", "days": ["Monday"]}]}},
+        {"offHours": {"windows": [{"from": "08:00", "to": "18:00"}], "timeZone": "../etc"}},
+    ],
+)
 def test_a_policy_that_means_nothing_is_refused(double: KubeDouble, spec: dict[str, Any]) -> None:
     body = {"metadata": {"name": "calm"}, "spec": spec}
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from steward.act.kubernetes.admission_plans import PlannedState, plan_checks
+from steward.act.kubernetes.admission_plans import Owner, PlannedState, plan_checks
 from steward.act.kubernetes.kept_objects import KeptObjects
 from steward.act.kubernetes.pool_operator import PoolOperator
+from steward.act.kubernetes.retry_backoff import RetryBackoff
 from steward.clients.kubernetes import Api, Reflector
 from steward.clients.kubernetes.annotations import DOMAIN
 from steward.clients.kubernetes.conditions import condition
-from steward.clients.kubernetes.faults import ConflictError, MissingError
+from steward.clients.kubernetes.faults import ConflictError, MissingError, UnreachableError
 from steward.clients.kubernetes.kueue_objects import (
     ADMISSION_CHECKS,
     WORKLOADS,
@@ -27,6 +29,7 @@ from steward.errors import StewardError
 
 __all__ = ["KueueOperator"]
 
+CALLED_BACK_S = 3600.0  # within this time, what was called back for a namespace is limited
 _OURS = f"{DOMAIN}/ResourcePool"
 
 
@@ -38,11 +41,15 @@ class KueueOperator:
         api: Api,
         pools: PoolOperator,
         *,
+        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._pools = pools
         self._now = now
+        self._backoff = RetryBackoff(clock=clock)  # workloads whose answer was refused
+        # When, in which pool and for which namespace how many GPUs were called back.
+        self._called_back: list[tuple[float, str, str, int]] = []
         self._checks: KeptObjects[AdmissionCheck] = KeptObjects(
             Reflector(api, ADMISSION_CHECKS, make=admission_check_from)
         )
@@ -67,7 +74,9 @@ class KueueOperator:
     def turn(self, *, leads: bool) -> tuple[StewardError, ...]:
         """Write the states that are due; return what went wrong. Call it after the pools' turn."""
         self._checks.fold()
-        self._workloads.fold()
+        for uid in self._workloads.fold():
+            if uid not in self._workloads.objects:
+                self._backoff.forget(uid)
         problems = [
             each.problem
             for each in self.reflectors
@@ -81,9 +90,23 @@ class KueueOperator:
             pool, reason, why = self._pool_of(check)
             problems += self._say_active(check, holds=bool(pool), reason=reason, why=why)
             active |= {check.name: pool} if pool else {}
-        for planned in self._planned(active):
-            problems += self._sent(planned)
-        return tuple(problems)
+        return (*problems, *self._answered(self._planned(active)))
+
+    def _answered(self, plans: list[PlannedState]) -> list[StewardError]:
+        """Write the answers; one that is refused is tried again after pauses that double."""
+        problems = []
+        for each in plans:
+            self._backoff.forget(each.workload.uid, unless=(each.workload.version,))
+        due = {*self._backoff.due({each.workload.uid for each in plans})}
+        for each in plans:
+            uid, version = each.workload.uid, each.workload.version
+            if uid not in due:
+                continue
+            faults = self._sent(each)
+            problems += faults
+            if any(not isinstance(fault, UnreachableError) for fault in faults):
+                self._backoff.pause(uid, version)
+        return problems
 
     def _pool_of(self, check: AdmissionCheck) -> tuple[str, str, str]:
         """Return the pool of a check, empty where it has none, and the reason in words."""
@@ -100,24 +123,26 @@ class KueueOperator:
         return check.pool, "Active", f"pool {check.pool}"
 
     def _planned(self, active: dict[str, str]) -> list[PlannedState]:
-        running: Counter[str] = Counter()
+        running: dict[Owner, Counter[str]] = {}
         for pod in self._pools.pods:
             if pod.node and pod.phase in ("Running", "Pending") and not pod.leaving:
-                running[pod.owner_uid] += sum(
-                    count for name, count in pod.devices.items() if name in self._names
-                )
+                owner = pod.namespace, pod.owner_uid
+                running.setdefault(owner, Counter()).update(pod.devices)
+        now_s = self._now().timestamp()
+        self._called_back = [
+            each for each in self._called_back if 0 <= now_s - each[0] < CALLED_BACK_S
+        ]
+        spent: Counter[tuple[str, str]] = Counter()
+        for _, pool, namespace, gpus in self._called_back:
+            spent[pool, namespace] += gpus
         return plan_checks(
             self._workloads.objects.values(),
             active,
             self._pools.usages,
             running=running,
-            now_s=self._now().timestamp(),
+            called_back=spent,
+            now_s=now_s,
         )
-
-    @property
-    def _names(self) -> set[str]:
-        """The resources that any pool counts."""
-        return {name for each in self._pools.usages.values() for name in each.pool.resource_names}
 
     def _say_active(
         self, check: AdmissionCheck, *, holds: bool, reason: str, why: str
@@ -137,7 +162,7 @@ class KueueOperator:
             return []
         meta = {"resourceVersion": check.version, "uid": check.uid}
         body = {"metadata": meta, "status": {"conditions": wanted}}
-        return self._patched(f"{ADMISSION_CHECKS}/{check.name}/status", body)
+        return self._patched(f"{ADMISSION_CHECKS}/{check.name}/status", body)[0]
 
     def _sent(self, planned: PlannedState) -> list[StewardError]:
         """Change our entry of a list that is patched as a whole; its version guards the others."""
@@ -148,7 +173,11 @@ class KueueOperator:
         ]
         meta = {"resourceVersion": workload.version, "uid": workload.uid}
         body = {"metadata": meta, "status": {"admissionChecks": entries}}
-        return self._patched(f"{workload.path}/status", body)
+        faults, sent = self._patched(f"{workload.path}/status", body)
+        if sent and planned.called_for:
+            spent = (self._now().timestamp(), planned.pool, planned.called_for, planned.gpus)
+            self._called_back.append(spent)
+        return faults
 
     def _entry(self, planned: PlannedState, before: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         changed = before.get("state") != planned.state
@@ -172,14 +201,15 @@ class KueueOperator:
         }
         return [{"name": name, "nodeSelector": each} for name, each in missing.items() if each]
 
-    def _patched(self, path: str, body: dict[str, Any]) -> list[StewardError]:
+    def _patched(self, path: str, body: dict[str, Any]) -> tuple[list[StewardError], bool]:
+        """Return what went wrong, and whether it was written."""
         try:
             self._api.patch(path, body)
         except (ConflictError, MissingError):
-            return []  # the watch brings what it is now, which is looked at again
+            return [], False  # the watch brings what it is now, which is looked at again
         except StewardError as fault:
-            return [fault]
-        return []
+            return [fault], False
+        return [], True
 
     def _text(self) -> str:
         return self._now().isoformat(timespec="seconds").replace("+00:00", "Z")

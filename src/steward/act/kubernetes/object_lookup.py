@@ -77,7 +77,7 @@ class ObjectLookup:
         if policies and self._listed_s.get("optimizationpolicies") != t_s:
             found, _ = self._api.list(OPTIMIZATION_POLICIES)
             known = [each for each in map(optimization_policy_from, found) if each is not None]
-            self._ceilings = ceilings_of(known)
+            self._ceilings = ceilings_of(known, t_s)
             self._listed_s["optimizationpolicies"] = t_s
         return tuple(
             replace(self._with_job(pod, t_s), left_alone=self._left_alone(pod)) for pod in live

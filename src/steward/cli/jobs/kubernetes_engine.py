@@ -45,6 +45,7 @@ class KubernetesEngine:
             api,
             namespace=str(options.get("namespace", "")) or access.namespace or "default",
             gpu_resource=settings.jobs.kubernetes_gpu,
+            save_within_s=settings.jobs.save_within_s,
         )
 
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from steward.clients.kubernetes.annotations import DOMAIN
+from steward.clients.kubernetes.off_hours import DAYS, TIME, TIME_OR_MIDNIGHT
 from steward.model.site import Autonomy
 
 __all__ = [
@@ -192,37 +193,90 @@ _POOL_STATUS: Schema = {
     },
 }
 
-_OPTIMIZATION_POLICY: Schema = {
+_CEILING: dict[str, Schema] = {
+    "autonomy": {
+        "type": "string",
+        "enum": [each.value for each in Autonomy],
+        "description": "what may be done with running jobs of this namespace without a person; "
+        "never more than the site allows",
+    },
+    "actions": {
+        "type": "array",
+        "maxItems": 8,
+        "items": {"type": "string", "enum": ["preempt", "reprioritise", "resize"]},
+        "x-kubernetes-list-type": "set",
+        "description": "which actions on them may be taken; without it, all",
+    },
+    "disturbancesPerJobPerDay": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 1000,
+        "description": "how often one job may be stopped or resized in a day",
+    },
+}
+_LIMITS_SOMETHING: Schema = {
+    "rule": "!has(self.autonomy) || self.autonomy in ['approve', 'auto'] || "
+    "(!has(self.actions) && !has(self.disturbancesPerJobPerDay))",
+    "message": "where nothing is done without a person, there is nothing to limit",
+}
+_WINDOW: Schema = {
     "type": "object",
-    "minProperties": 1,
+    "required": ["from", "to"],
     "properties": {
-        "autonomy": {
-            "type": "string",
-            "enum": [each.value for each in Autonomy],
-            "description": "what may be done with running jobs of this namespace without a person; "
-            "never more than the site allows",
-        },
-        "actions": {
+        "days": {
             "type": "array",
-            "maxItems": 8,
-            "items": {"type": "string", "enum": ["preempt", "reprioritise", "resize"]},
+            "minItems": 1,
+            "maxItems": 7,
+            "items": {"type": "string", "enum": [*DAYS]},
             "x-kubernetes-list-type": "set",
-            "description": "which actions on them may be taken; without it, all",
+            "description": "on which it begins; without it, all",
         },
-        "disturbancesPerJobPerDay": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 1000,
-            "description": "how often one job may be stopped or resized in a day",
+        "from": {"type": "string", "maxLength": 5, "pattern": f"^{TIME}$"},
+        "to": {
+            "type": "string",
+            "maxLength": 5,
+            "pattern": f"^{TIME_OR_MIDNIGHT}$",
+            "description": "of the next day, where it is earlier than from",
         },
     },
     "x-kubernetes-validations": [
-        {
-            "rule": "!has(self.autonomy) || self.autonomy in ['approve', 'auto'] || "
-            "(!has(self.actions) && !has(self.disturbancesPerJobPerDay))",
-            "message": "where nothing is done without a person, there is nothing to limit",
-        }
+        {"rule": "self.from != self.to", "message": "to is another time than from"}
     ],
+}
+_OFF_HOURS: Schema = {
+    "type": "object",
+    "required": ["windows"],
+    "description": "when these settings hold instead of those beside it, which hold otherwise",
+    "properties": {
+        "windows": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 16,
+            "items": _WINDOW,
+            "x-kubernetes-list-type": "atomic",
+        },
+        "timeZone": {
+            "type": "string",
+            "maxLength": 64,
+            "pattern": "^[A-Za-z][A-Za-z0-9+_-]*(/[A-Za-z0-9][A-Za-z0-9+_-]*){0,2}$",
+            "default": "UTC",
+            "description": "a name of the IANA time zone database, as Europe/Berlin",
+        },
+        **_CEILING,
+    },
+    "x-kubernetes-validations": [
+        {
+            "rule": "has(self.autonomy) || has(self.actions) || has(self.disturbancesPerJobPerDay)",
+            "message": "says nothing that would hold then",
+        },
+        _LIMITS_SOMETHING,
+    ],
+}
+_OPTIMIZATION_POLICY: Schema = {
+    "type": "object",
+    "minProperties": 1,
+    "properties": {**_CEILING, "offHours": _OFF_HOURS},
+    "x-kubernetes-validations": [_LIMITS_SOMETHING],
 }
 _POLICY_STATUS: Schema = {
     "type": "object",
@@ -284,6 +338,7 @@ def custom_resources() -> tuple[dict[str, Any], ...]:
             _column("Actions", "string", ".spec.actions"),
             _column("Per day", "integer", ".spec.disturbancesPerJobPerDay"),
             _column("In effect", "string", '.status.conditions[?(@.type=="InEffect")].status'),
+            _column("Off-hours", "string", '.status.conditions[?(@.type=="OffHours")].status'),
             _column("Generation", "integer", ".status.observedGeneration", priority=1),
         ],
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.clients.kubernetes.annotations import DOMAIN
+from steward.clients.kubernetes.annotations import DOMAIN, save_time_s
 from steward.clients.kubernetes.objects import map_in, maps_in, pod_from, quantity, time_s
 
 __all__ = [
@@ -24,7 +24,6 @@ _ROOT = "/apis/kueue.x-k8s.io/v1beta2"
 WORKLOADS = f"{_ROOT}/workloads"
 ADMISSION_CHECKS = f"{_ROOT}/admissionchecks"
 CONTROLLER = f"{DOMAIN}/lend"  # the name under which an AdmissionCheck is ours
-SAVES = f"{DOMAIN}/saves"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ class Workload:
     reserved: bool  # it has quota
     admitted_s: float | None  # since when; None: it is not
     evicted_s: float | None  # since when it is not gone yet, or waits to be queued again
-    over: bool
+    over: bool  # or about to be: finished, deactivated or deleted
     selector: Mapping[str, str]
     save_s: float | None
     grace_s: float
@@ -77,6 +76,15 @@ class Workload:
     @property
     def evicted(self) -> bool:
         return self.evicted_s is not None
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """To whom its pods belong; another namespace's object of that uid is another owner."""
+        return self.namespace, self.owner_uid
+
+    @property
+    def can_save(self) -> bool:
+        return self.save_s is not None and self.save_s <= self.grace_s
 
     @property
     def path(self) -> str:
@@ -120,25 +128,28 @@ def workload_from(raw: Mapping[str, Any]) -> Workload | None:
     owner = next((each for each in maps_in(meta, "ownerReferences")), {})
     templates = [map_in(each, "template") for each in maps_in(spec, "podSets")]
     pods = [map_in(each, "spec") for each in templates]
-    notes = [map_in(map_in(each, "metadata"), "annotations").get(SAVES) for each in templates]
-    saves = [float(said) for said in notes if isinstance(said, str) and said.isdecimal()]
-    graces = [float(each.get("terminationGracePeriodSeconds") or 30.0) for each in pods]
+    notes = [map_in(map_in(each, "metadata"), "annotations") for each in templates]
+    saves = [said for each in notes if (said := save_time_s(each)) is not None]
+    graces = [each.get("terminationGracePeriodSeconds") for each in pods]
+    classes = {str(each.get("priorityClassName") or "") for each in pods}
     return Workload(
         uid=str(meta["uid"]),
         name=str(meta.get("name") or ""),
         namespace=str(meta.get("namespace") or ""),
         version=str(meta.get("resourceVersion") or ""),
         created_s=time_s(meta.get("creationTimestamp")) or 0.0,
-        priority_class=next((str(each.get("priorityClassName") or "") for each in pods), ""),
+        priority_class=classes.pop() if len(classes) == 1 else "",
         owner_uid=str(owner.get("uid") or ""),
         owner_kind=str(owner.get("kind") or ""),
         reserved="QuotaReserved" in since,
         admitted_s=since.get("Admitted"),
         evicted_s=since.get("Evicted"),
-        over="Finished" in since or spec.get("active") is False,
+        over="Finished" in since
+        or spec.get("active") is False
+        or bool(meta.get("deletionTimestamp")),
         selector=_common([map_in(each, "nodeSelector") for each in pods]),
         save_s=max(saves) if saves and len(saves) == len(templates) else None,
-        grace_s=max(graces, default=30.0),
+        grace_s=max((30.0 if each is None else float(each) for each in graces), default=30.0),
         pod_sets={
             str(each.get("name") or "main"): {
                 str(k): str(v) for k, v in map_in(pod, "nodeSelector").items()

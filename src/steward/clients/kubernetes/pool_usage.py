@@ -26,10 +26,17 @@ class PoolUsage:
     pool: ResourcePool
     nodes: int = 0
     total: int = 0
-    free: int = 0
-    leaving: int = 0  # used by pods that end: free soon
+    free_of: Mapping[str, int] = field(default_factory=dict)  # by resource, on nodes that take pods
     used: Mapping[str, int] = field(default_factory=dict)  # by namespace
+    leaving: Mapping[str, int] = field(default_factory=dict)  # by namespace: of it, pods that end
+    returning: Mapping[str, int] = field(default_factory=dict)  # by resource: free when they ended
+    # By namespace and uid of their owner, by resource: pods that stay, on nodes that take pods.
+    owned: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     guaranteed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def free(self) -> int:
+        return sum(self.free_of.values())
 
     @property
     def unguaranteed(self) -> int:
@@ -43,14 +50,24 @@ class PoolUsage:
         )
         return max(0, beyond - self.unguaranteed)
 
-    def with_more(self, namespace: str, gpus: int) -> PoolUsage:
+    def has_room(self, devices: Mapping[str, int]) -> bool:
+        """Return whether what a job asks for is free, of each resource of the pool."""
+        names = [name for name in self.pool.resource_names if devices.get(name, 0)]
+        return all(devices[name] <= self.free_of.get(name, 0) for name in names)
+
+    def with_more(self, namespace: str, devices: Mapping[str, int]) -> PoolUsage:
         """Return the usage after a job of a namespace was started."""
-        used = {**self.used, namespace: self.used.get(namespace, 0) + gpus}
-        return replace(self, used=used, free=self.free - gpus)
+        ours = {name: devices[name] for name in self.pool.resource_names if name in devices}
+        used = {**self.used, namespace: self.used.get(namespace, 0) + sum(ours.values())}
+        free = {
+            name: self.free_of.get(name, 0) - ours.get(name, 0) for name in {*self.free_of, *ours}
+        }
+        return replace(self, used=used, free_of=free)
 
     def borrows(self, namespace: str, gpus: int) -> int:
         """Return how many GPUs would be lent for a job of a namespace."""
-        return self.with_more(namespace, gpus).lent - self.lent
+        used = {**self.used, namespace: self.used.get(namespace, 0) + gpus}
+        return replace(self, used=used).lent - self.lent
 
 
 def pool_usages(
@@ -65,34 +82,61 @@ def pool_usages(
         pool.name: PoolUsage(pool=pool, guaranteed=_guarantees(pool, pools, shares))
         for pool in pools
     }
-    used_on: dict[str, Counter[str]] = {}
     pods_on: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.node and pod.phase in _LIVE:
             pods_on.setdefault(pod.node, []).append(pod)
+    counts = {name: _Counts() for name in found}
     for node in nodes:
         pool = pool_of(node.labels, pools)
-        if pool is None or node.ready is not True:
-            continue
-        has, before = pool.count(node.devices), found[pool.name]
+        if pool is not None and node.ready is True:
+            counts[pool.name].add(node, pods_on.get(node.name, ()), pool)
+    return {name: counts[name].put_into(each) for name, each in found.items()}
+
+
+class _Counts:
+    """What is on the nodes of one pool."""
+
+    def __init__(self) -> None:
+        self._nodes = self._total = 0
+        self._free: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+        self._leaving: Counter[str] = Counter()
+        self._returning: Counter[str] = Counter()
+        self._owned: dict[tuple[str, str], Counter[str]] = {}
+
+    def add(self, node: KubeNode, pods: Iterable[Pod], pool: ResourcePool) -> None:
+        self._nodes += 1
+        self._total += pool.count(node.devices)
         here: Counter[str] = Counter()
-        leaving = 0
-        for pod in pods_on.get(node.name, ()):
-            here[pod.namespace] += pool.count(pod.devices)
-            leaving += pool.count(pod.devices) if pod.leaving else 0
-        used_on.setdefault(pool.name, Counter()).update(here)
-        room = 0 if node.cordoned else max(0, has - here.total())
-        found[pool.name] = replace(
-            before,
-            nodes=before.nodes + 1,
-            total=before.total + has,
-            free=before.free + room,
-            leaving=before.leaving + leaving,
+        for pod in pods:
+            ours = {name: pod.devices.get(name, 0) for name in pool.resource_names}
+            here.update(ours)
+            self._used[pod.namespace] += sum(ours.values())
+            if pod.leaving:
+                self._leaving[pod.namespace] += sum(ours.values())
+            if node.cordoned:
+                continue  # what ends there is not free for others
+            if pod.leaving:
+                self._returning.update(ours)
+            else:
+                owner = (pod.namespace, pod.owner_uid)
+                self._owned.setdefault(owner, Counter()).update(ours)
+        if not node.cordoned:
+            for name in pool.resource_names:
+                self._free[name] += max(0, node.devices.get(name, 0) - here[name])
+
+    def put_into(self, usage: PoolUsage) -> PoolUsage:
+        return replace(
+            usage,
+            nodes=self._nodes,
+            total=self._total,
+            free_of=dict(+self._free),
+            used=dict(+self._used),
+            leaving=dict(+self._leaving),
+            returning=dict(+self._returning),
+            owned={owner: dict(+each) for owner, each in self._owned.items()},
         )
-    return {
-        name: replace(each, used=dict(+used_on.get(name, Counter())))
-        for name, each in found.items()
-    }
 
 
 def _guarantees(

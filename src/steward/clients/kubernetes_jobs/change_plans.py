@@ -9,34 +9,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from steward.clients.kubernetes.annotations import ELASTIC, HELD, HOLD, PREEMPTED, SAVES
-from steward.clients.kubernetes.api import Api
 from steward.clients.kubernetes.batch_job import BatchJob
 from steward.clients.kubernetes.training_job import TrainingJob
 from steward.clients.kubernetes_jobs.job_life import life_of
+from steward.clients.kubernetes_jobs.job_request import JobRequest
 from steward.clients.kubernetes_jobs.listed_job import KubeJob
 from steward.clients.kubernetes_jobs.manifest import account
+from steward.clients.kubernetes_jobs.request_file import can_be_asked
+from steward.clients.kubernetes_jobs.save_requests import save_requests
 from steward.errors import StewardError
 from steward.model.managed_job import LifeState
 
-__all__ = ["ChangePlan", "JobRequest", "plan_change"]
+__all__ = ["ChangePlan", "plan_change"]
 
 _LONGEST_NOTE = 200
 _QUEUED = "Kueue starts and stops it: see `kubectl get workloads`"
 Body = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
-    """One request, and how a person types the same."""
-
-    verb: str
-    path: str
-    body: Body
-    typed: str
-
-    def send(self, api: Api) -> None:
-        """Make the request."""
-        (api.delete if self.verb == "delete" else api.patch)(self.path, self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +34,7 @@ class ChangePlan:
     state: LifeState
     why: str
     requests: tuple[JobRequest, ...] = ()
+    save: str = ""  # id of the request to save whose answer is awaited
 
 
 def plan_change(what: str, job: KubeJob, body: Body, now_s: float) -> ChangePlan:
@@ -117,9 +106,18 @@ def _let_go(job: KubeJob, word: str) -> ChangePlan:
 
 
 def _save(job: KubeJob, _: Body, __: float) -> ChangePlan:
-    problem = "Kubernetes sends no signal but TERM, so no job saves and goes on in its pod"
-    hint = f"`steward jobs preempt {job.id}` and `resume` make it save, stop and go on"
-    raise _refused(job, problem, hint)
+    state = life_of(job)[0]
+    if not can_be_asked(job.template):
+        problem = "its pods have no file for requests, and Kubernetes sends no signal but TERM"
+        hint = (
+            "submit it with --saves, which gives them one; "
+            f"`steward jobs preempt {job.id}` and `resume` make it save, stop and go on"
+        )
+        raise _refused(job, problem, hint)
+    id_, requests = save_requests(job)
+    if not requests:
+        raise _refused(job, f"it is {state.value}, not running", "only a running job saves")
+    return ChangePlan(state=state, why="it goes on", requests=requests, save=id_)
 
 
 def _preempt(job: KubeJob, body: Body, now_s: float) -> ChangePlan:

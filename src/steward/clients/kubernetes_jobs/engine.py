@@ -22,12 +22,14 @@ from steward.clients.kubernetes.faults import (
     UnauthorizedError,
 )
 from steward.clients.kubernetes_jobs import records
-from steward.clients.kubernetes_jobs.change_plans import ChangePlan, JobRequest, plan_change
+from steward.clients.kubernetes_jobs.change_plans import ChangePlan, plan_change
 from steward.clients.kubernetes_jobs.job_life import exit_status, task_status
 from steward.clients.kubernetes_jobs.job_lookup import JobLookup, NoSuchJobError
 from steward.clients.kubernetes_jobs.job_options import KubeDraft, token_digest
+from steward.clients.kubernetes_jobs.job_request import JobRequest
 from steward.clients.kubernetes_jobs.listed_job import KubeJob
 from steward.clients.kubernetes_jobs.manifest import manifest_of
+from steward.clients.kubernetes_jobs.save_requests import SaveWait
 from steward.clients.kubernetes_jobs.waiting_reasons import waiting_reasons
 from steward.clients.retrying import retried
 from steward.errors import StewardError, TemporaryError
@@ -49,12 +51,24 @@ _PERMANENT = (
 
 
 class KubernetesJobs:
-    """The jobs of one namespace. `gpu_resource`: what a GPU is called there."""
+    """The jobs of one namespace.
 
-    def __init__(self, api: Api, *, namespace: str, gpu_resource: str = "nvidia.com/gpu") -> None:
+    `gpu_resource`: what a GPU is called there. `save_within_s`: how long a job that was asked to
+    save may take to answer.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        namespace: str,
+        gpu_resource: str = "nvidia.com/gpu",
+        save_within_s: float = 300.0,
+    ) -> None:
         self._api = api
         self._lookup = JobLookup(api, namespace)
         self._gpu_resource = gpu_resource
+        self._save_within_s = save_within_s
         self._seen: set[str] = set()
 
     # -- looking -------------------------------------------------------------------------------
@@ -191,8 +205,14 @@ class KubernetesJobs:
                     raise
                 continue
             if not self._overtaken(what, job):
-                return [{"id": job.id, "state": plan.state.value, "why": plan.why}]
+                why = f"{self._saved(job, plan.save)}; {plan.why}" if plan.save else plan.why
+                return [{"id": job.id, "state": plan.state.value, "why": why}]
         raise AssertionError
+
+    def _saved(self, job: KubeJob, id_: str) -> str:
+        """Wait for the answer to a request to save, and return it in words."""
+        with _translated():
+            return SaveWait(self._api, job, id_, within_s=self._save_within_s).answered()
 
     def _overtaken(self, what: str, before: KubeJob) -> bool:
         """Return whether the operator made the Job while the TrainingJob was changed."""

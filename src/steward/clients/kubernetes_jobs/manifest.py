@@ -12,6 +12,7 @@ from steward.clients.kubernetes.batch_job import QUEUE
 from steward.clients.kubernetes.custom_resources import API_VERSION
 from steward.clients.kubernetes.job_template import job_spec
 from steward.clients.kubernetes_jobs.job_options import KubeDraft, token_digest
+from steward.clients.kubernetes_jobs.request_file import request_file
 
 __all__ = ["ARRAY", "JOB_NAME", "TOKEN", "USER", "account", "manifest_of"]
 
@@ -102,13 +103,14 @@ def _pod(draft: KubeDraft, gpu_resource: str) -> dict[str, Any]:
         {"name": f"volume-{i}", "persistentVolumeClaim": {"claimName": claim}}
         for i, (claim, _) in enumerate(draft.volumes)
     ]
+    asked = [request_file()[0]] if draft.save_s is not None else []
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_s,
         **({"activeDeadlineSeconds": draft.time_limit_s} if draft.time_limit_s else {}),
         **({"priorityClassName": draft.priority_class} if draft.priority_class else {}),
         "containers": [_container(draft, gpu_resource)],
-        **({"volumes": claims} if claims else {}),
+        **({"volumes": [*claims, *asked]} if claims or asked else {}),
     }
 
 
@@ -121,11 +123,12 @@ def _container(draft: KubeDraft, gpu_resource: str) -> dict[str, Any]:
     mounts = [
         {"name": f"volume-{i}", "mountPath": path} for i, (_, path) in enumerate(draft.volumes)
     ]
+    more: list[dict[str, Any]] = [{"name": "STEWARD_JOB_ID", "value": draft.object_name}]
+    if draft.save_s is not None:
+        _, mount, variable = request_file()
+        mounts, more = [*mounts, mount], [*more, variable]
     index = {"fieldPath": f"metadata.annotations['{INDEX}']"}
-    more: list[dict[str, Any]] = [
-        {"name": "STEWARD_JOB_ID", "value": draft.object_name},
-        *([{"name": "STEWARD_ARRAY_TASK_ID", "valueFrom": {"fieldRef": index}}] * draft.array),
-    ]
+    more += [{"name": "STEWARD_ARRAY_TASK_ID", "valueFrom": {"fieldRef": index}}] * draft.array
     return {
         "name": "main",
         "image": draft.image,

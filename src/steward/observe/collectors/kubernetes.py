@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from steward.clients.kubernetes import (
@@ -127,6 +126,7 @@ class Kubernetes:
         self._resource_pools = resource_pools
         self._has_policies = optimization_policies
         self._policies: dict[str, OptimizationPolicy] = {}
+        self._off_hours: set[str] = set()  # policies in whose off-hours the last look was
         self._unsaid: set[str] = set()  # policies whose status does not say yet that they hold
         self._pools: dict[str, ResourcePool] = {}
         self._holds: dict[str, str] = {}  # why a pool lets a waiting job not start, by uid
@@ -238,7 +238,7 @@ class Kubernetes:
         news, more = self._fold_pods(pods, t_s, gone=jobs, pooled=watched.pools is not None)
         events += more
         events += self._fold_warnings(watched.warnings.changes(), t_s)
-        ceilings = self._changed_ceilings(watched)
+        ceilings = self._changed_ceilings(watched, t_s)
         first, self._first = self._first, False
         return Observation(
             events=(*events, *news.events),
@@ -250,12 +250,14 @@ class Kubernetes:
             ceilings=ceilings,
         )
 
-    def _changed_ceilings(self, watched: _Watched) -> dict[TenantId, TenantCeiling] | None:
-        """Return what namespaces allow where that has changed; the guard then has it.
+    def _changed_ceilings(
+        self, watched: _Watched, t_s: float
+    ) -> dict[TenantId, TenantCeiling] | None:
+        """Return what namespaces allow where that has changed, or off-hours have begun or ended.
 
-        The status of a policy is written in the look after that.
+        The guard then has it. The status of a policy is written in the look after that.
         """
-        self._acknowledge_policies()
+        self._acknowledge_policies(t_s)
         changes = watched.policies.changes() if watched.policies else ()
         for change in changes:
             if change.gone or change.now is None:
@@ -264,15 +266,18 @@ class Kubernetes:
             else:
                 self._policies[change.uid] = change.now
                 self._unsaid.add(change.uid)
-        return ceilings_of(self._policies.values()) if changes else None
+        before = self._off_hours
+        self._off_hours = {uid for uid, each in self._policies.items() if each.is_off_hours(t_s)}
+        turned = (before ^ self._off_hours) & self._policies.keys()
+        self._unsaid |= turned
+        return ceilings_of(self._policies.values(), t_s) if changes or turned else None
 
-    def _acknowledge_policies(self) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    def _acknowledge_policies(self, t_s: float) -> None:
         for uid in sorted(self._unsaid):
             self._unsaid.discard(uid)
             with suppress(KubernetesError):  # 409: the watch brings it again; it holds all the same
                 if self._api is not None:
-                    acknowledge(self._api, self._policies[uid], now)
+                    acknowledge(self._api, self._policies[uid], t_s)
 
     def _fold_pods(
         self,

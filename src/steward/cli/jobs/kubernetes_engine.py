@@ -10,6 +10,7 @@ from typing import Any
 from steward.cli.jobs.engines import SubmitRequest, Submitted
 from steward.cli.jobs.submission import read_script
 from steward.cli.options import read_settings
+from steward.clients.job_logs import JobLog
 from steward.clients.kubernetes import Api, find_credentials
 from steward.clients.kubernetes_jobs.engine import MANAGER, KubernetesJobs
 from steward.clients.kubernetes_jobs.job_options import draft_of
@@ -72,8 +73,8 @@ class KubernetesEngine:
     def status(self, job: str) -> int | None:
         return self._jobs.status(job)
 
-    def log(self, job: str, offset: int) -> dict[str, Any]:
-        return self._jobs.log(job, offset)
+    def log(self, job: str) -> JobLog:
+        return self._jobs.log(job)
 
     def why(self, job: str) -> dict[str, Any]:
         return self._jobs.why(job)

@@ -11,6 +11,7 @@ from steward.cli.jobs.asking import NUMBERED
 from steward.cli.jobs.engines import SubmitRequest, Submitted, refuse_images
 from steward.cli.jobs.submission import read_script
 from steward.cli.options import read_settings
+from steward.clients.job_logs import JobLog
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.sbatch_options import draft_of
@@ -56,8 +57,8 @@ class SlurmEngine:
     def status(self, job: str) -> int | None:
         return self._jobs.status(job)
 
-    def log(self, job: str, offset: int) -> dict[str, Any]:
-        return self._jobs.log(job, offset)
+    def log(self, job: str) -> JobLog:
+        return self._jobs.log(job)
 
     def why(self, job: str) -> dict[str, Any]:
         return self._jobs.why(job)

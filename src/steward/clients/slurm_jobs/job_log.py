@@ -64,13 +64,11 @@ class _File:
         """Return what follows, and a note if the file was emptied since the last read."""
         note = ""
         try:
-            with Path(self.path).open("rb") as file:
-                file.seek(self._offset - len(self._last))
-                if file.read(len(self._last)) != self._last:
-                    note = f"{self.path} was emptied: the next run of the job begins here"
-                    self._offset, self._last = 0, b""
-                file.seek(self._offset)
-                data = file.read(MOST_BYTES)
+            data = _bytes_at(self.path, self._offset - len(self._last))
+            if not data.startswith(self._last):
+                note = f"{self.path} was emptied: the next run of the job begins here"
+                self._offset, self._last = 0, b""
+                data = _bytes_at(self.path, 0)
         except FileNotFoundError:
             return b"", ""
         except OSError as fault:
@@ -78,8 +76,16 @@ class _File:
             problem = f"it cannot be read: {(fault.strerror or str(fault)).lower()}"
             raise StewardError(problem, where=self.path, hint=hint) from fault
         self.missing = False
-        if not over or len(data) == MOST_BYTES:
+        more = len(data) == MOST_BYTES
+        data = data[len(self._last) :]
+        if more or not over:
             data = whole_characters(data)
         self._offset += len(data)
         self._last = (self._last + data)[-KNOWN_BYTES:]
         return data, note
+
+
+def _bytes_at(path: str, offset: int) -> bytes:
+    with Path(path).open("rb") as file:
+        file.seek(offset)
+        return file.read(MOST_BYTES)

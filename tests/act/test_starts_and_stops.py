@@ -1,4 +1,4 @@
-"""Starting and stopping jobs: what must hold for it, and in which order the desk does it."""
+"""Starts that wait for stops: in which order the desk does them, and when it drops them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import pytest
 
 from act.hands import Hand, PlacingHand, desk, rulings, said
 from factories import (
-    SAVES,
-    call_back,
     decision,
     drain,
     job,
-    loan,
     moment,
     node,
     preempt,
@@ -21,11 +18,10 @@ from factories import (
     start,
     view,
 )
-from steward.act.actuators.dry_run import DryRun
 from steward.act.desk import Desk
 from steward.act.guard import Guard, Limits
 from steward.errors import PermanentError
-from steward.model.actions import Preempt, Start
+from steward.model.actions import Preempt
 from steward.model.cluster import Health
 from steward.model.decision import (
     Autonomy,
@@ -36,61 +32,11 @@ from steward.model.decision import (
 )
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId, TenantId
-from steward.model.job import Checkpointing, Job, JobShape
+from steward.model.job import Job, JobShape
 from steward.model.view import ClusterView
-from steward.sim.scenario import demo
-from steward.sim.world import World
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 AFTER = replace(start(), after=(preempt().id,))
-
-
-def sick(health: Health) -> ClusterView:
-    made = moment(node(), jobs=[job("j2")])
-    made.fold(Observation(health={GpuId(GPU): health}))
-    return made.view(1000.0)
-
-
-@pytest.mark.parametrize(
-    ("seen", "broken"),
-    [
-        (view(jobs=[job("j1")]), "j2 is not waiting any more"),
-        (view(jobs=[job("j2", on=[OTHER])]), "j2 is not waiting any more"),
-        (view(node("n2"), jobs=[job("j2")]), "not in the cluster"),
-        (view(jobs=[job("j2", shape=JobShape(gpus=2))]), "j2 asks for 2 GPUs now"),
-        (sick(Health.BAD), "not healthy"),
-        (sick(Health.UNKNOWN), "not healthy"),
-        (sick(Health.WORN), ""),
-        (view(jobs=[job("j1", on=[GPU]), job("j2")]), "in use"),
-        (view(jobs=[job("j2")]), ""),
-    ],
-)
-def test_a_start_needs_a_waiting_job_and_free_gpus(seen: ClusterView, broken: str) -> None:
-    found = start().action.unmet(seen)
-
-    assert broken in found
-    assert bool(found) == bool(broken)
-
-
-@pytest.mark.parametrize(
-    ("seen", "broken"),
-    [
-        (view(jobs=[job("j2")]), "j1 is not running any more"),
-        (view(jobs=[job("j1")]), "j1 is not running any more"),
-        (view(jobs=[job("j1", on=[GPU], checkpointing=Checkpointing())]), "cannot save its work"),
-        (view(jobs=[job("j1", on=[OTHER])]), "holds other GPUs now"),
-        (
-            view(jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])], loans=[loan()]),
-            "lends or borrows GPUs now",
-        ),
-        (view(jobs=[job("j1", on=[GPU], checkpointing=SAVES)]), ""),
-    ],
-)
-def test_only_who_runs_and_can_save_itself_is_preempted(seen: ClusterView, broken: str) -> None:
-    found = preempt().action.unmet(seen)
-
-    assert broken in found
-    assert bool(found) == bool(broken)
 
 
 def test_a_start_waits_until_the_stop_that_makes_room_is_done_and_can_be_undone() -> None:
@@ -261,21 +207,6 @@ def test_a_start_whose_stop_was_refused_is_refused_too() -> None:
     assert [each.id for each in new if isinstance(each, Decision)] == ["d-lend"]
 
 
-def test_starts_and_disturbances_have_budgets_of_their_own() -> None:
-    guard = Guard(
-        Limits(autonomy=Autonomy.AUTO, disturbed_gpus_per_hour=1, started_gpus_per_hour=2)
-    )
-    seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
-    guard.record(start("d-1"), 1000.0)
-    guard.record(start("d-2"), 1000.0)
-
-    full = guard.judge(start("d-3", gpus=(OTHER,)), seen)
-
-    assert guard.judge(preempt(), seen).ruling is Ruling.GO
-    assert full.ruling is Ruling.HOLD
-    assert "2 of 2 GPUs an hour to start on are used up" in full.why
-
-
 def test_jobs_and_gpus_of_open_decisions_are_reserved() -> None:
     table = desk(autonomy=Autonomy.APPROVE)
     seen = view(jobs=[job("j1", on=[GPU]), job("j2")])
@@ -283,33 +214,6 @@ def test_jobs_and_gpus_of_open_decisions_are_reserved() -> None:
     table.receive([preempt(), AFTER], (), seen)
 
     assert table.reserved(seen) == {f"gpu:{GPU}", "job:j1", "job:j2"}
-
-
-def test_moves_are_not_returns_and_need_autonomy() -> None:
-    seen = view(jobs=[job("j2")])
-
-    assert not start().returns
-    assert not preempt().returns
-    assert Guard(Limits()).judge(start(), seen).ruling is Ruling.ADVISE
-    assert Guard(Limits(autonomy=Autonomy.AUTO)).judge(start(), seen).ruling is Ruling.GO
-    assert call_back(decision()).action.affects == "j1"
-    assert call_back(decision()).action.acts_on == "j2"
-
-
-def test_actions_describe_themselves() -> None:
-    assert start().action.sentence == "Start job j2 on 1 GPU"
-    assert preempt().action.sentence.startswith("Save job j1, free its 1 GPU")
-    assert "Start job j2 on 1 GPU" in DryRun().carry_out(start(), 1000.0).text
-
-
-def test_a_cluster_with_a_scheduler_of_its_own_does_not_start_jobs() -> None:
-    own, ours = (
-        World(replace(demo(), starts_jobs=starts, initial_jobs=0), seed=1, start_s=1_000_000.0)
-        for starts in (True, False)
-    )
-
-    assert Start not in own.actions()
-    assert Start in ours.actions()
 
 
 def test_no_job_is_stopped_for_a_start_that_may_not_go() -> None:

@@ -161,6 +161,8 @@ class UserCluster(KubeCluster):
             "succeeded": len(of["Succeeded"]),
             "completedIndexes": ",".join(str(_index(pod)) for pod in of["Succeeded"]),
         }
+        if not spec.get("suspend"):
+            status["startTime"] = raw.get("status", {}).get("startTime", self.store.now)
         over = len(of["Succeeded"]) + len(of["Failed"])
         each_alone = "backoffLimitPerIndex" in spec
         if over >= spec["completions"] or (of["Failed"] and not each_alone):

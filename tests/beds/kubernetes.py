@@ -37,6 +37,7 @@ class KubeDouble(KubeStore):
         self.down = 0  # how many requests are answered with 503
         self.installed = True  # our own resources
         self.logs: dict[str, str] = {}  # by pod
+        self.logs_before: dict[str, str] = {}  # by pod: of the container before its restart
         self.lost = 0  # how many creations happen, and are not answered
         self.asked: list[str] = []
         self.clients: list[Api] = []
@@ -191,10 +192,16 @@ class _Handler(BaseHTTPRequestHandler):
         names = [each["name"] for each in pod["spec"]["containers"]]
         if query.get("container", "" if names[1:] else names[0]) not in names:
             raise ApiError(400, f"a container name must be specified, choose one of: {names}")
-        text = self.double.logs.get(target.name, "")
+        logs = self.double.logs
+        if query.get("previous") == "true":
+            logs = self.double.logs_before
+            if target.name not in logs:
+                raise ApiError(400, "previous terminated container not found")
+        text = logs.get(target.name, "")
         if "tailLines" in query:
             text = "".join(text.splitlines(keepends=True)[-int(query["tailLines"]) :])
-        self._bytes(text.encode()[: int(query["limitBytes"])], 200, "text/plain")
+        most = int(query["limitBytes"]) if "limitBytes" in query else None
+        self._bytes(text.encode()[:most], 200, "text/plain")
 
     def _create(self, target: _Target, body: dict[str, Any], manager: str) -> None:
         double = self.double

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.config import Draft, draft_settings
-from steward.config.settings import Settings, TenantSettings, masked_url
+from steward.config.checked_values import masked_url
+from steward.config.settings import Settings, TenantSettings
 from steward.config.write import as_toml, leaves_of, values_of
 
 OPTIONS = st.one_of(

@@ -503,6 +503,25 @@ def test_the_log_of_an_array_is_not_that_of_its_first_task(make: Callable[..., J
     assert f"{array}_0" in answer.json()["error"]["hint"]
 
 
+def test_a_log_that_its_owner_has_emptied_is_read_from_its_new_beginning(
+    make: Callable[..., JobBed],
+) -> None:
+    jobs = make()
+    client = jobs.peer(os.getuid())
+    id_ = client.post("/api/v1/jobs", json=BODY).json()["id"]
+    log = jobs.runner.engine.work_folder(id_) / "output.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("a long first part\n")
+    first = client.get(f"/api/v1/jobs/{id_}/log").json()
+
+    same = client.get(f"/api/v1/jobs/{id_}/log?offset={first['offset']}").json()
+    log.write_text("new\n")
+    second = client.get(f"/api/v1/jobs/{id_}/log?offset={first['offset']}").json()
+
+    assert (same["text"], same["offset"]) == ("", 18)
+    assert (second["text"], second["offset"]) == ("new\n", 4)
+
+
 def test_a_character_that_is_written_in_two_parts_is_read_as_one(
     make: Callable[..., JobBed],
 ) -> None:

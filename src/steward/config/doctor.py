@@ -24,10 +24,11 @@ from steward.clients.nvml import (
 )
 from steward.clients.power_rights import may_set_limits
 from steward.clients.site_health import ask_healths
+from steward.config.checked_values import masked_url
 from steward.config.forward import targets_of
 from steward.config.plugs import KINDS, PlugKind, chosen, own_options, wrong_plugs
 from steward.config.read import Draft
-from steward.config.settings import Settings, StoreSettings, masked_url
+from steward.config.settings import Settings, StoreSettings
 from steward.errors import StewardError
 from steward.model.actions import ACTIONS, Action
 from steward.model.event import Availability

@@ -11,8 +11,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from steward.config.checked_values import MASK, masked_url
 from steward.config.locate import KeyPath
-from steward.config.settings import MASK, Settings, masked_url
+from steward.config.settings import Settings
 from steward.errors import StewardError, did_you_mean
 
 __all__ = [

@@ -5,23 +5,27 @@ The descriptions here are the reference: `scripts/make_reference.py` prints them
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
 
+from steward.config.checked_values import (
+    check_folder,
+    check_journal_url,
+    check_named_once,
+    check_network,
+    check_not_blank,
+    check_optional_receiver_url,
+    check_receiver_url,
+    shown_host,
+)
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.site import Assumptions, Autonomy, Mode
 
 __all__ = [
-    "JOURNAL_SCHEMES",
-    "MASK",
     "AccessSettings",
     "ActSettings",
     "AgentSettings",
@@ -40,107 +44,11 @@ __all__ = [
     "SiteSettings",
     "StoreSettings",
     "TenantSettings",
-    "masked_url",
-    "shown_host",
 ]
 
-JOURNAL_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg")
-MASK = "***"
-
-
-def masked_url(url: str) -> str:
-    """Return a URL that can be printed: its password, if any, is masked.
-
-    >>> masked_url("postgresql://me:secret@db.example.org:5432/steward")
-    'postgresql://me:***@db.example.org:5432/steward'
-    """
-    try:
-        parts = urlsplit(url)
-        password = parts.password
-    except ValueError:  # not a URL at all: show nothing that might be a secret
-        return MASK if "@" in url else url
-    if password is None:
-        return url
-    user, _, host = parts.netloc.rpartition("@")
-    covered = f"{user.partition(':')[0]}:{MASK}@{host}"
-    return urlunsplit((parts.scheme, covered, parts.path, parts.query, parts.fragment))
-
-
-def shown_host(host: str) -> str:
-    """Return a host as it stands before a port: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def _wrong(problem: str, hint: str) -> PydanticCustomError:
-    return PydanticCustomError("steward", "{problem}", {"problem": problem, "hint": hint})
-
-
-def _named_once(names: tuple[str, ...]) -> tuple[str, ...]:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise _wrong(f"names {', '.join(repeated)} more than once", "name each plug once")
-    return names
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise _wrong("is empty", "write a name, or leave the key out for its default")
-    return text
-
-
-def _folder(text: str) -> str:
-    try:
-        Path(_not_blank(text)).expanduser()
-    except RuntimeError:
-        raise _wrong(
-            f"is '{text}', but that home folder is not known", "write an absolute path"
-        ) from None
-    return text
-
-
-def _journal_url(url: str) -> str:
-    scheme = url.partition("://")[0]
-    if url and ("://" not in url or scheme not in JOURNAL_SCHEMES):
-        raise _wrong(
-            f"is '{masked_url(url)}', whose scheme is not one of {', '.join(JOURNAL_SCHEMES)}",
-            "leave it empty for SQLite in the store folder, "
-            "or write postgresql://USER:PASSWORD@HOST:PORT/DATABASE",
-        )
-    return url
-
-
-def _receiver_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        parts, host = urlsplit(""), ""
-    if parts.scheme not in ("http", "https") or not host:
-        raise _wrong(
-            f"is '{masked_url(url)}', not an address", "write http://HOST:PORT or https://HOST:PORT"
-        )
-    if parts.username is not None:
-        raise _wrong("has a user in it", "set user and password_file instead")
-    return url
-
-
-def _network(text: str) -> str:
-    try:
-        ip_network(text)
-    except ValueError:
-        raise _wrong(
-            f"is '{text}', not an address or network", "write 127.0.0.1 or 10.0.0.0/8"
-        ) from None
-    return text
-
-
-def _no_or_receiver_url(url: str) -> str:
-    return _receiver_url(url) if url else ""
-
-
 LocalRole = Literal["viewer", "operator", "admin"]
-Plugs = Annotated[tuple[str, ...], AfterValidator(_named_once)]
-Name = Annotated[str, AfterValidator(_not_blank)]
+Plugs = Annotated[tuple[str, ...], AfterValidator(check_named_once)]
+Name = Annotated[str, AfterValidator(check_not_blank)]
 
 
 class _Section(BaseModel):
@@ -223,7 +131,7 @@ class RulesSettings(_Section):
 
     on: bool = Field(default=True, description="run rules at all")
     packs: bool = Field(default=True, description="run the rules that come with steward")
-    paths: tuple[Annotated[str, AfterValidator(_folder)], ...] = Field(
+    paths: tuple[Annotated[str, AfterValidator(check_folder)], ...] = Field(
         (), strict=False, description="more rules: files, or folders of them"
     )
     mode: Mode = Field(
@@ -239,7 +147,7 @@ class RulesSettings(_Section):
         description="what rules call a source of lines, by the unit, file or container that "
         'writes it: `"*/train-*.log" = "cre.log.training"`; `*` stands for anything',
     )
-    prometheus: Annotated[str, AfterValidator(_no_or_receiver_url)] = Field(
+    prometheus: Annotated[str, AfterValidator(check_optional_receiver_url)] = Field(
         "",
         description="a Prometheus that metric terms query for nodes that are not observed here, "
         "as `https://HOST:9090`; empty means none",
@@ -371,12 +279,12 @@ class TenantSettings(_Section):
 class StoreSettings(_Section):
     """Where steward remembers, and for how long."""
 
-    folder: Annotated[str, AfterValidator(_folder)] = Field(
+    folder: Annotated[str, AfterValidator(check_folder)] = Field(
         "~/.local/share/steward",
         description="journal, telemetry and tokens are kept here; a relative path starts at the "
         "folder that steward was started in",
     )
-    journal: Annotated[str, AfterValidator(_journal_url)] = Field(
+    journal: Annotated[str, AfterValidator(check_journal_url)] = Field(
         "",
         description="where the journal is; empty means SQLite in the folder, "
         "`postgresql://USER:PASSWORD@HOST:PORT/DATABASE` a PostgreSQL server",
@@ -437,7 +345,7 @@ class ServiceSettings(_Section):
         default=False,
         description="allow plain HTTP from other machines: anyone in between can read tokens",
     )
-    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
+    trusted_proxies: tuple[Annotated[str, AfterValidator(check_network)], ...] = Field(
         (),
         strict=False,
         description="addresses or networks of reverse proxies whose X-Forwarded-For and "
@@ -535,7 +443,7 @@ class ForwardSettings(_Section):
     format: ForwardFormat = Field(
         ForwardFormat.REMOTE_WRITE, strict=False, description="the protocol of the receiver"
     )
-    url: Annotated[str, AfterValidator(_receiver_url)] = Field(
+    url: Annotated[str, AfterValidator(check_receiver_url)] = Field(
         "",
         description="where it is: for remote write the whole address, as "
         "`https://HOST:9090/api/v1/write`; for OTLP `https://HOST:4318` or, by gRPC, "

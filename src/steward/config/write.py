@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
+from steward.config.checked_values import MASK, masked_url
 from steward.config.locate import KeyPath
 from steward.config.mistakes import is_secret
 from steward.config.read import Draft
-from steward.config.settings import MASK, Settings, masked_url
+from steward.config.settings import Settings
 
 __all__ = ["as_toml", "leaves_of", "values_of"]
 

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 from fastapi import FastAPI
 
+from steward.config.checked_values import shown_host
 from steward.config.exposure import check_exposure
 from steward.config.local_jobs import LocalJobRunner
-from steward.config.settings import ServiceSettings, Settings, shown_host
+from steward.config.settings import ServiceSettings, Settings
 from steward.errors import StewardError
 from steward.loop import Loop
 from steward.model.site import SiteHealth

@@ -243,6 +243,31 @@ def test_a_running_job_is_moved_and_resized_and_says_what_it_cannot_do(site: Sit
     site.end_all()
 
 
+def test_a_log_has_all_runs_of_a_job_that_was_preempted_also_while_it_is_followed(
+    site: Site,
+) -> None:
+    site.end_all()
+    code = f"import os\nprint('run', os.environ['STEWARD_RESTART_COUNT'], flush=True)\n{SAVES}"
+    id_ = site.submit("--", sys.executable, "-c", code.replace("STEPS", "100000"))
+    command = [sys.executable, "-m", "steward", "jobs", "logs", "--follow", id_]
+    with subprocess.Popen(
+        [*command, "--config", str(site.config)], stdout=subprocess.PIPE, text=True
+    ) as follow:
+        assert follow.stdout is not None
+        assert follow.stdout.readline() == "run 0\n"
+
+        until(lambda: site.show(id_)["can_save"])
+        site.run("preempt", id_)
+        until(lambda: site.show(id_)["state"] == "preempted")
+        site.run("resume", id_)
+        assert follow.stdout.readline() == "run 1\n"
+        site.run("cancel", id_)
+        rest = follow.stdout.read()
+
+    assert (rest, follow.returncode) == ("", 0)
+    assert site.run("logs", id_).out == "run 0\nrun 1\n"
+
+
 def name(site: Site, id_: str) -> str:
     return str(site.show(id_)["gpus"][0]).rpartition("/")[2]
 

@@ -215,6 +215,27 @@ def test_a_training_is_saved_preempted_and_goes_on_where_it_was(
     assert states == ["submitted", "running", "preempted", "resumed", "finished"]
 
 
+@pytest.mark.parametrize("how", [(), ("--as-is",)], ids=["wrapped", "as it is"])
+def test_the_log_of_a_requeued_job_keeps_its_beginning(
+    bed: SlurmBed, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    script = tmp_path / "long.sh"
+    script.write_text(
+        '#!/bin/bash\n#SBATCH --requeue\necho "run ${SLURM_RESTART_COUNT:-0}"\nsleep 600\n'
+    )
+    id_ = submit(bed, *how, script)
+    until(lambda: jobs(bed, "logs", id_).out == "run 0\n", why="its first run")
+
+    forced = jobs(bed, "preempt", "--force", id_)
+    resumed = jobs(bed, "resume", id_)
+    until(lambda: "run 1" in jobs(bed, "logs", id_).out, why="its second run")
+
+    assert (forced.code, resumed.code) == (0, 0), forced.err + resumed.err
+    lines = jobs(bed, "logs", id_).out.splitlines()
+    assert [line for line in lines if line.startswith("run ")] == ["run 0", "run 1"]
+    jobs(bed, "cancel", id_)
+
+
 def test_a_job_that_cannot_save_is_left_alone_unless_forced(bed: SlurmBed) -> None:
     id_ = submit(bed, "--", "sleep", "600")
     wait_state(bed, id_, "running")

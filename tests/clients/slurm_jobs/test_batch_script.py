@@ -237,6 +237,34 @@ def test_a_script_that_handles_the_warning_stays_as_it_is() -> None:
     assert (chosen.text, chosen.wrapped) == ("#!/bin/sh\ntrue\n", False)
 
 
+def test_a_script_that_stays_as_it_is_keeps_its_log_over_a_requeue_unless_it_says_otherwise() -> (
+    None
+):
+    given, plain = {"token": TOKEN}, "#!/bin/sh\ntrue\n"
+    empties = "#!/bin/sh\n#SBATCH --open-mode=truncate\ntrue\n"
+
+    kept = draft_of(["a.sh"], given, script=plain, as_is=True)
+    own = draft_of(["a.sh"], given, script=empties, as_is=True)
+    asked = draft_of(["a.sh"], given, script=plain, as_is=True, more=["--open-mode=truncate"])
+
+    assert kept.options == ("--open-mode=append",)
+    assert own.options == ()
+    assert asked.options == ("--open-mode=truncate",)
+
+
+def test_the_shell_notes_where_each_run_writes(tmp_path: Path) -> None:
+    script = tmp_path / "slurm_script"
+    script.write_text(wrapped_command(["true"], token=TOKEN))
+
+    for node in ("n1", "n2", "n2"):  # as with --output=%N.log
+        with (tmp_path / f"{node}.log").open("ab") as log:
+            env = {"SLURM_JOB_ID": "12", "PATH": os.environ["PATH"]}
+            subprocess.run(["bash", script], cwd=tmp_path, env=env, stdout=log, check=True)
+
+    noted = (own(tmp_path) / TOKEN / "output").read_text().splitlines()
+    assert noted == [str(tmp_path / "n1.log"), str(tmp_path / "n2.log")]
+
+
 @pytest.mark.parametrize(
     ("given", "more", "problem"),
     [

@@ -16,7 +16,6 @@ from steward.cli.jobs.lines import JOB_COLUMNS, job_lines, job_rows
 from steward.cli.jobs.looking import add_looking
 from steward.cli.options import Config, Data, Json, Limit
 from steward.cli.output import print_json, print_lines, print_note, print_table
-from steward.errors import StewardError
 
 __all__ = ["app"]
 
@@ -197,26 +196,22 @@ def logs(
     config: Config = None,
     data: Data = None,
 ) -> None:
-    """Print the output of a job."""
-    offset, pause_s = 0, POLL_S
+    """Print the output of a job, of all its runs in their order."""
     chosen = job_engine(engine, config, data, job=job)
-
-    def ask() -> dict[str, Any]:
-        return chosen.log(job, offset)
-
+    log, pause_s = chosen.log(job), POLL_S
     while True:
-        part = patiently(ask) if follow else ask()
-        if part["text"] is None:
-            problem = f"its output goes to {part['path']}"
-            raise StewardError(problem, where=f"job {job}", hint="read it there")
-        sys.stdout.write(part["text"])
+        part = patiently(log.read) if follow else log.read()
+        if part.note:
+            print_note(f"steward: {part.note}")
+        sys.stdout.write(part.text)
         sys.stdout.flush()
-        grown, offset = part["offset"] > offset, part["offset"]
-        if not grown and (part["over"] or not follow):
+        if part.text:
+            pause_s = POLL_S
+            continue
+        if part.over or not follow:
             return
-        pause_s = POLL_S if grown else min(pause_s * 1.3, chosen.slowest_poll_s)
-        if not grown:
-            time.sleep(pause_s)
+        pause_s = min(pause_s * 1.3, chosen.slowest_poll_s)
+        time.sleep(pause_s)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from steward.cli.options import read_settings
+from steward.clients.job_logs import JobLog
 from steward.errors import StewardError
 
 __all__ = ["Engine", "JobEngine", "SubmitRequest", "Submitted", "job_engine", "refuse_images"]
@@ -72,7 +73,7 @@ class JobEngine(Protocol):
     def status(self, job: str) -> int | None:
         """Return the exit status; None until the job is over."""
 
-    def log(self, job: str, offset: int) -> dict[str, Any]: ...
+    def log(self, job: str) -> JobLog: ...
 
     def why(self, job: str) -> dict[str, Any]: ...
 

@@ -7,6 +7,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from steward.cli.jobs.cluster_engine import ClusterEngine
 from steward.cli.jobs.engines import SubmitRequest, Submitted
 from steward.cli.jobs.submission import read_script
 from steward.cli.options import read_settings
@@ -20,10 +21,9 @@ __all__ = ["KubernetesEngine"]
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 
 
-class KubernetesEngine:
+class KubernetesEngine(ClusterEngine):
     """The cluster and namespace that `[plugs.kubernetes]` names, or those of the kubeconfig."""
 
-    slowest_poll_s = 5.0
     job_id = (
         rf"((trainingjob|job)/)?{_NAME}(_[0-9]{{1,6}})?",
         "an id is a name, as train-4f2a, of one of its pods NAME_INDEX",
@@ -47,6 +47,9 @@ class KubernetesEngine:
             gpu_resource=settings.jobs.kubernetes_gpu,
             save_within_s=settings.jobs.save_within_s,
         )
+        hint = "a steward that observes the cluster has it: `steward report`"
+        problem = "what jobs cost is not kept for Kubernetes"
+        super().__init__(self._jobs, no_cost=StewardError(problem, where="cost", hint=hint))
 
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
         if request.sbatch or request.as_is:
@@ -63,29 +66,6 @@ class KubernetesEngine:
         record = self._jobs.submit(draft)
         note = f"{record['kind']} {record['namespace']}/{record['id']}: {record['state']}"
         return Submitted(record=record, ignored=draft.ignored, wait=draft.wait, note=note)
-
-    def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
-        return self._jobs.listed(ended=ended, limit=limit)
-
-    def show(self, job: str) -> dict[str, Any]:
-        return self._jobs.show(job)
-
-    def status(self, job: str) -> int | None:
-        return self._jobs.status(job)
-
-    def log(self, job: str, offset: int) -> dict[str, Any]:
-        return self._jobs.log(job, offset)
-
-    def why(self, job: str) -> dict[str, Any]:
-        return self._jobs.why(job)
-
-    def cost(self, job: str | None, *, limit: int) -> dict[str, Any]:
-        del job, limit
-        hint = "a steward that observes the cluster has it: `steward report`"
-        raise StewardError("what jobs cost is not kept for Kubernetes", where="cost", hint=hint)
-
-    def change(self, job: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {"jobs": self._jobs.change(what, job, body)}
 
     def planned_change(
         self, job: str, what: str, body: dict[str, Any]

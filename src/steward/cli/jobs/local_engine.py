@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from steward.cli.jobs.asking import NUMBERED, ask_job, service, there
 from steward.cli.jobs.engines import SubmitRequest, Submitted, refuse_images
 from steward.cli.jobs.submission import body_of
 from steward.cli.options import read_settings
+from steward.clients.job_logs import JobLog, LogPart
 from steward.errors import StewardError
 
 __all__ = ["LocalEngine"]
@@ -57,8 +59,11 @@ class LocalEngine:
         code = self.show(job)["exit_code"]
         return None if code is None else int(code)
 
-    def log(self, job: str, offset: int) -> dict[str, Any]:
-        return dict(self._answer(self._get("jobs", job, "log", query={"offset": offset})))
+    def log(self, job: str) -> JobLog:
+        return _LocalLog(
+            lambda offset: self._answer(self._get("jobs", job, "log", query={"offset": offset})),
+            where=f"job {job}",
+        )
 
     def why(self, job: str) -> dict[str, Any]:
         return ask_job(job, "why", config=self._config, data=self._data)
@@ -89,6 +94,23 @@ class LocalEngine:
 
     def _answer(self, answer: Any) -> Any:  # noqa: ANN401 - JSON
         return there(answer, self._config, self._data)
+
+
+class _LocalLog:
+    """The log that steward keeps of a job: one file, to which each run appends."""
+
+    def __init__(self, ask: Callable[[int], dict[str, Any]], *, where: str) -> None:
+        self._ask, self._where = ask, where
+        self._offset = 0
+
+    def read(self) -> LogPart:
+        part = self._ask(self._offset)
+        if part["text"] is None:
+            problem = f"its output goes to {part['path']}"
+            raise StewardError(problem, where=self._where, hint="read it there")
+        emptied, self._offset = part["offset"] < self._offset, part["offset"]
+        note = f"{part['path']} was emptied: from its new beginning" if emptied else ""
+        return LogPart(text=part["text"], over=part["over"], note=note)
 
 
 def _check_possible(what: str) -> None:

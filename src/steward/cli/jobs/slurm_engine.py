@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from steward.cli.jobs.asking import NUMBERED
+from steward.cli.jobs.cluster_engine import ClusterEngine
 from steward.cli.jobs.engines import SubmitRequest, Submitted, refuse_images
 from steward.cli.jobs.submission import read_script
 from steward.cli.options import read_settings
@@ -19,10 +20,9 @@ from steward.errors import StewardError
 __all__ = ["SlurmEngine"]
 
 
-class SlurmEngine:
+class SlurmEngine(ClusterEngine):
     """The Slurm that `[plugs.slurm]` names, or that of this machine."""
 
-    slowest_poll_s = 5.0  # Slurm's own limit, where there is one, is two requests a second
     job_id = NUMBERED
 
     def __init__(self, config: Path | None, data: Path | None) -> None:
@@ -32,6 +32,9 @@ class SlurmEngine:
             folder=str(options.get("folder", "")), conf=str(options.get("conf", ""))
         )
         self._jobs = SlurmJobs(slurm, save_within_s=settings.jobs.save_within_s)
+        hint = "`sacct --format=JobID,ElapsedRaw,AllocTRES` has the time that was paid for"
+        problem = "what jobs cost is not kept for Slurm"
+        super().__init__(self._jobs, no_cost=StewardError(problem, where="cost", hint=hint))
 
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
         refuse_images(request, "slurm")
@@ -46,29 +49,6 @@ class SlurmEngine:
             lines = [shlex.join(command), *draft.text.splitlines()]
             return Submitted(record=record, lines=lines, wait=draft.wait)
         return Submitted(record=self._jobs.submit(draft), wait=draft.wait)
-
-    def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
-        return self._jobs.listed(ended=ended, limit=limit)
-
-    def show(self, job: str) -> dict[str, Any]:
-        return self._jobs.show(job)
-
-    def status(self, job: str) -> int | None:
-        return self._jobs.status(job)
-
-    def log(self, job: str, offset: int) -> dict[str, Any]:
-        return self._jobs.log(job, offset)
-
-    def why(self, job: str) -> dict[str, Any]:
-        return self._jobs.why(job)
-
-    def cost(self, job: str | None, *, limit: int) -> dict[str, Any]:
-        del job, limit
-        hint = "`sacct --format=JobID,ElapsedRaw,AllocTRES` has the time that was paid for"
-        raise StewardError("what jobs cost is not kept for Slurm", where="cost", hint=hint)
-
-    def change(self, job: str, what: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {"jobs": self._jobs.change(what, job, body)}
 
     def planned_change(
         self, job: str, what: str, body: dict[str, Any]

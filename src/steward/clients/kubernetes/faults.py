@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from steward.errors import StewardError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from steward.errors import StewardError, TemporaryError
 
 __all__ = [
     "ConflictError",
@@ -15,6 +18,7 @@ __all__ = [
     "UnauthorizedError",
     "UnreachableError",
     "refused_answer",
+    "retryable_faults",
     "unreachable",
 ]
 
@@ -92,3 +96,17 @@ def unreachable(fault: Exception, server: str) -> UnreachableError:
     problem = f"{server} does not answer: {fault or type(fault).__name__}"
     hint = "is the API server up, and reachable from here?"
     return UnreachableError(problem, where="kubernetes", hint=hint)
+
+
+_PERMANENT = (ConflictError, ForbiddenError, MissingError, RejectedError, UnauthorizedError)
+
+
+@contextmanager
+def retryable_faults() -> Iterator[None]:
+    """Raise a fault that may be gone at the next try as a TemporaryError."""
+    try:
+        yield
+    except _PERMANENT:
+        raise
+    except KubernetesError as fault:
+        raise TemporaryError(fault.problem, where=fault.where, hint=fault.hint) from fault

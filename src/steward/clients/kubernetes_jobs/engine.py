@@ -6,24 +6,15 @@ one does, it decides when a TrainingJob starts, and leaves alone what a person h
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from steward.clients.kubernetes.api import Api
-from steward.clients.kubernetes.faults import (
-    ConflictError,
-    ForbiddenError,
-    KubernetesError,
-    MissingError,
-    RejectedError,
-    UnauthorizedError,
-)
+from steward.clients.kubernetes.faults import ConflictError, MissingError, retryable_faults
 from steward.clients.kubernetes_jobs import records
 from steward.clients.kubernetes_jobs.change_plans import ChangePlan, plan_change
 from steward.clients.kubernetes_jobs.job_life import exit_status, task_status
+from steward.clients.kubernetes_jobs.job_log import KubeLog
 from steward.clients.kubernetes_jobs.job_lookup import JobLookup, NoSuchJobError
 from steward.clients.kubernetes_jobs.job_options import KubeDraft, token_digest
 from steward.clients.kubernetes_jobs.job_request import JobRequest
@@ -39,15 +30,6 @@ __all__ = ["MANAGER", "KubernetesJobs"]
 MANAGER = "steward-jobs"  # a person's changes are not those of steward, which goes by this name
 SUBMIT_WITHIN_S = 120.0
 LOOKS = 5  # how often a change is tried that others overtake
-MOST_LOG_BYTES = 1 << 20
-_NOT_STARTED = re.compile(r"waiting to start|does not have a host assigned")
-_PERMANENT = (
-    ConflictError,
-    ForbiddenError,
-    MissingError,
-    RejectedError,
-    UnauthorizedError,
-)
 
 
 class KubernetesJobs:
@@ -75,7 +57,7 @@ class KubernetesJobs:
 
     def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
         """Return the newest jobs."""
-        with _translated():
+        with retryable_faults():
             found = [job for job in self._lookup.listed() if ended or not job.ended]
         return [records.short_record(job) for job in found[:limit]]
 
@@ -89,7 +71,7 @@ class KubernetesJobs:
     def why(self, id_: str) -> dict[str, Any]:
         """Return why a job does not run."""
         job, _ = self._of(id_)
-        with _translated():
+        with retryable_faults():
             reasons = waiting_reasons(job, self._lookup)
         return records.why_record(job, reasons, time.time())
 
@@ -104,42 +86,15 @@ class KubernetesJobs:
         self._seen.add(id_)
         return exit_status(job) if index is None else task_status(job, index)
 
-    def log(self, id_: str, offset: int) -> dict[str, Any]:
-        """Return what the newest pod has printed from `offset` on: of several, that of index 0.
-
-        The server has no offsets. A log that became shorter is another one: it was rotated, or
-        there is a new pod.
-        """
-        job, index = self._of(id_)
-        first = 0 if index is None and job.job is not None and job.job.indexed else index
-        pod = job.newest(first)
-        if pod is None:
-            if job.ended:
-                hint = "Kubernetes deletes logs with the pods"
-                raise StewardError("its pods are gone", where=f"job {id_}", hint=hint)
-            return {"path": "", "text": "", "offset": offset, "over": False}
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
-        with _translated():
-            data = self._printed(path, job.container, offset)
-        offset = offset if offset <= len(data) else 0
-        part = data[offset:]
-        text = part.decode("utf-8", "replace")
-        return {"path": path, "text": text, "offset": offset + len(part), "over": job.ended}
-
-    def _printed(self, path: str, container: str, offset: int) -> bytes:
-        query = {"container": container} if container else {}
-        try:
-            return self._api.text(path, {"limitBytes": str(offset + MOST_LOG_BYTES), **query})
-        except RejectedError as fault:
-            if _NOT_STARTED.search(fault.problem) is None:
-                raise
-            return b""
+    def log(self, id_: str) -> KubeLog:
+        """Return the log of a job, of several pods that of index 0."""
+        return KubeLog(self._api, lambda: self._of(id_))
 
     # -- submitting ----------------------------------------------------------------------------
 
     def manifest(self, draft: KubeDraft) -> dict[str, Any]:
         """Return what would be created here."""
-        with _translated():
+        with retryable_faults():
             training = self._lookup.has_trainings
         return manifest_of(
             draft,
@@ -152,7 +107,7 @@ class KubernetesJobs:
         """Create exactly one object, though the server hangs or is restarted meanwhile."""
         digest = token_digest(draft.token)
         body = self.manifest(draft)
-        with _translated():
+        with retryable_faults():
             found = self._lookup.by_token(digest)
         if found is None:
             try:
@@ -172,7 +127,7 @@ class KubernetesJobs:
     def _created(self, body: dict[str, Any], digest: str) -> KubeJob:
         """Create the object, or find that an earlier request has, whose answer was lost."""
         path = self._lookup.trainings if body["kind"] == "TrainingJob" else self._lookup.jobs
-        with _translated():
+        with retryable_faults():
             try:
                 self._api.create(path, body)
             except ConflictError:
@@ -197,7 +152,7 @@ class KubernetesJobs:
         for look in range(LOOKS):
             job, plan = self._plan(what, id_, body)
             try:
-                with _translated():
+                with retryable_faults():
                     for request in plan.requests:
                         request.send(self._api)
             except ConflictError:
@@ -218,7 +173,7 @@ class KubernetesJobs:
         """Return whether the operator made the Job while the TrainingJob was changed."""
         if before.job is not None or what not in ("hold", "release"):
             return False
-        with _translated():
+        with retryable_faults():
             now = self._lookup.of(before.id)
         return now.job is not None and bool(now.held) != (what == "hold")
 
@@ -232,20 +187,9 @@ class KubernetesJobs:
     def _of(self, id_: str) -> tuple[KubeJob, int | None]:
         """Return a job, and which of its indices is meant."""
         name, _, index = id_.partition("_")
-        with _translated():
+        with retryable_faults():
             job = self._lookup.of(name)
         if index and int(index) >= job.pods:
             hint = f"it has {job.pods}, counted from 0"
             raise StewardError("it has no such task", where=f"job {id_}", hint=hint)
         return job, int(index) if index else None
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Raise what may be tried again as that."""
-    try:
-        yield
-    except _PERMANENT:
-        raise
-    except KubernetesError as fault:
-        raise TemporaryError(fault.problem, where=fault.where, hint=fault.hint) from fault

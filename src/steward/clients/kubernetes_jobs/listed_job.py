@@ -120,8 +120,20 @@ class KubeJob:
 
     def newest(self, index: int | None) -> Pod | None:
         """Return the newest pod of an index; without indices, of all."""
+        return next(reversed(self._oldest_first(index)), None)
+
+    def runs(self, index: int | None) -> list[Pod]:
+        """Return the pods that ran one after another for an index, of an indexed Job the first.
+
+        Of several that run at once without indices, it is the newest alone.
+        """
+        indexed = self.job is not None and self.job.indexed
+        found = self._oldest_first(0 if index is None and indexed else index)
+        return found if indexed or index is not None or self.pods <= 1 else found[-1:]
+
+    def _oldest_first(self, index: int | None) -> list[Pod]:
         found = [each.pod for each in self.tasks if index is None or each.index in (index, None)]
-        return max(found, key=lambda pod: (pod.created_s, pod.name), default=None)
+        return sorted(found, key=lambda pod: (pod.created_s, pod.name))
 
 
 def is_of_training(raw: Mapping[str, Any]) -> str:

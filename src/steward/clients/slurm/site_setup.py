@@ -129,6 +129,7 @@ def _wanted(release: tuple[int, int]) -> list[tuple[str, str, str]]:
         ("PreemptMode", "REQUEUE", "who gives way goes back into the queue"),
         (*signal, "a job that is preempted gets its --signal at once, not at the kill"),
         ("JobRequeue", "1", "jobs may be requeued, unless submitted with --no-requeue"),
+        ("JobFileAppend", "1", "a job that goes on keeps its log; else Slurm empties it"),
         ("GresTypes", "gpu", "GPUs are counted"),
         ("AccountingStorageType", "accounting_storage/slurmdbd", "history, shares and operators"),
         ("AccountingStorageTRES", "gres/gpu", "accounting knows GPUs"),

@@ -13,7 +13,9 @@ fi
 # What lies there is run: a folder that somebody else has made is not used.
 if (umask 077 && mkdir -p "$STEWARD_JOB_FOLDER") 2>/dev/null && [ -O "$steward_own" ] && [ ! -L "$steward_own" ]; then
   steward_script=$STEWARD_JOB_FOLDER/script
-  readlink "/proc/$$/fd/1" >"$STEWARD_JOB_FOLDER/output"
+  steward_log=$(readlink "/proc/$$/fd/1") # a name with %N is another file on another node
+  [ "$(tail -n 1 "$STEWARD_JOB_FOLDER/output" 2>/dev/null)" = "$steward_log" ] ||
+    echo "$steward_log" >>"$STEWARD_JOB_FOLDER/output"
 else # it cannot save on request, and runs all the same
   echo "steward: no folder can be made in $PWD: this job has no checkpoints on request" >&2
   unset STEWARD_JOB_FOLDER

@@ -20,6 +20,7 @@ from steward.clients.slurm_jobs import records
 from steward.clients.slurm_jobs.change_plans import ChangePlan, plan_change
 from steward.clients.slurm_jobs.exchange import files_of
 from steward.clients.slurm_jobs.job_life import exit_status
+from steward.clients.slurm_jobs.job_log import SlurmLog
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.clients.slurm_jobs.queue import JobQueue
 from steward.clients.slurm_jobs.sbatch_options import Draft
@@ -30,7 +31,6 @@ __all__ = ["SlurmJobs"]
 SUBMIT_WITHIN_S = 120.0
 REQUEUED_WITHIN_S = 120.0
 POLL_S = 0.3
-MOST_LOG_BYTES = 1 << 20
 _DENIED = re.compile(r"denied|invalid user id", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ class SlurmJobs:
         job = found[0]
         log, command, gpus = self._queue.details(job)
         files = files_of(job)
-        log = log or (files.log if files is not None else "")
+        log = log or (files.logs[-1] if files is not None and files.logs else "")
         runs = self._queue.runs(job)
         return records.long_record(job, runs, gpus=gpus, log=log, command=command)
 
@@ -69,29 +69,21 @@ class SlurmJobs:
         codes = [exit_status(job) for job in self._queue.of(id_)]
         return None if None in codes else max(code or 0 for code in codes)
 
-    def log(self, id_: str, offset: int) -> dict[str, Any]:
-        """Return what a job has printed from `offset` on; its file is read here."""
+    def log(self, id_: str) -> SlurmLog:
+        """Return the log of a job; its files are read here."""
+        return SlurmLog(lambda: self._log_files(id_))
+
+    def _log_files(self, id_: str) -> tuple[ListedJob, list[str]]:
+        """Return a job and where its output goes: as its shell noted at each run, and as now."""
         job = self._one(id_, "a log")
         files = files_of(job)
-        path = self._queue.details(job)[0] or (files.log if files is not None else "")
-        if not path:
+        noted = files.logs if files is not None else []
+        now = self._queue.details(job)[0]
+        paths = list(dict.fromkeys([*noted, *([now] if now else [])]))
+        if not paths:
             hint = "Slurm has forgotten the job; steward finds logs of jobs that it has submitted"
             raise StewardError("nobody knows where its output is", where=f"job {id_}", hint=hint)
-        try:
-            with Path(path).open("rb") as file:
-                file.seek(offset)
-                data = file.read(MOST_LOG_BYTES)
-        except FileNotFoundError:
-            data = b""
-            if job.ended:
-                hint = "it may be on the node where the job ran"
-                raise StewardError("there is no such file here", where=path, hint=hint) from None
-        except OSError as fault:
-            hint = "its owner can read it"
-            problem = f"it cannot be read: {(fault.strerror or str(fault)).lower()}"
-            raise StewardError(problem, where=path, hint=hint) from fault
-        text = data.decode("utf-8", "replace")
-        return {"path": path, "text": text, "offset": offset + len(data), "over": job.ended}
+        return job, paths
 
     # -- submitting ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from steward.training.protocol import (
 
 __all__ = ["JobFiles", "files_of"]
 
-OUTPUT = "output"  # the path of its log, as its own shell saw it
+OUTPUT = "output"  # the paths of its logs, as its own shell saw them: one line where it changed
 
 
 class JobFiles:
@@ -51,12 +51,13 @@ class JobFiles:
         return bool(asked) and asked != self.answer.get("id")
 
     @property
-    def log(self) -> str:
-        """Where its output goes; empty before it has started."""
+    def logs(self) -> list[str]:
+        """Where its output went, run by run; empty before it has started."""
         try:
-            return (self.folder / OUTPUT).read_text(errors="replace").strip()
+            text = (self.folder / OUTPUT).read_text(errors="replace")
         except OSError:
-            return ""
+            return []
+        return [line for line in text.split("\n") if line]
 
     def checkpoints(self) -> list[dict[str, Any]]:
         """Return the checkpoints that are complete, oldest first."""

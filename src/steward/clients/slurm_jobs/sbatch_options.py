@@ -25,6 +25,7 @@ _NO_WORD = {
     "gpu-memory": "Slurm does not share GPUs by memory: leave it out",
     "max-slowdown": "steward sets no power limits through Slurm: leave it out",
 }
+APPEND = "--open-mode=append"  # else a job that is requeued empties its log
 _FORBIDDEN = ("--wait", "-W", "--wrap", "--test-only", "--hold", "-H", "--comment", "--parsable")
 
 
@@ -84,11 +85,12 @@ def draft_of(
         text = batch_script.wrapped_script(script, token=token, save_s=save_s)
     else:
         text = batch_script.without_wait(script)
+    appends = wrapped or "open-mode" in {**lines, **_named(more)}
     return Draft(
         text=text,
         file=Path(command[0]).name,
         token=token,
-        options=(*_options(given), *more),
+        options=(*_options(given), *more, *(() if appends else (APPEND,))),
         arguments=tuple(command[1:]) if script else (),
         mark=mark,
         keep_held="hold" in lines or "hold" in given,

@@ -6,13 +6,13 @@ what is shown, `job_moves.py` the route that moves a job.
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from steward.clients.job_logs import whole_characters
 from steward.config.local_jobs import LocalJobRunner
 from steward.errors import PermanentError, StewardError
 from steward.model.identity import DecisionId, stable_id
@@ -106,7 +106,10 @@ def job_routes(live_state: LiveState, jobs: LocalJobRunner | None) -> APIRouter:
     def log(
         request: Request, job: Id, offset: Annotated[int, Query(ge=0, le=2**60)] = 0
     ) -> dict[str, Any]:
-        """Return a part of a job's output, for its owner and operators."""
+        """Return a part of a job's output, of all its runs, for its owner and operators.
+
+        A log that its owner has emptied is shorter than `offset`, and begins anew.
+        """
         found = _own(runner(), Asker.of(request, runner()), job)
         return _log(runner(), _one_task(job, found), offset)
 
@@ -255,23 +258,25 @@ def _log(runner: LocalJobRunner, job: ManagedJob, offset: int) -> dict[str, Any]
         return {"path": str(path), "text": None, "offset": offset, "over": job.state.ended}
     over = job.state.ended  # before the read: what comes later is not missed
     data = runner.engine.read_log(job.id, offset, MOST_LOG_BYTES)
+    if not data and offset and not runner.engine.read_log(job.id, offset - 1, 1):
+        offset = 0  # its owner has emptied it
+        data = runner.engine.read_log(job.id, offset, MOST_LOG_BYTES)
     if not over or len(data) == MOST_LOG_BYTES:
-        data = _whole_characters(data)
+        data = whole_characters(data)
     text = data.decode("utf-8", "replace")
     return {"path": str(path), "text": text, "offset": offset + len(data), "over": over}
 
 
 def read_tail(runner: LocalJobRunner, job: ManagedJob, most_bytes: int) -> str | None:
-    """Return the end of a job's output; None where it goes to a file of its user's choice."""
+    """Return the end of a job's output; None where it goes to a file of its user's choice.
+
+    Of a longer one, the first line says that there is more before it.
+    """
     if job.spec.output:
         return None
-    data = runner.engine.read_log(job.id, -most_bytes, most_bytes)
-    return data.decode("utf-8", "replace")
-
-
-def _whole_characters(data: bytes) -> bytes:
-    """Return a part of a log without the beginning of a character that goes on in the next."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    decoder.decode(data)
-    rest = len(decoder.getstate()[0])
-    return data[: len(data) - rest]
+    data = runner.engine.read_log(job.id, -most_bytes - 1, most_bytes + 1)
+    if len(data) <= most_bytes:
+        return data.decode("utf-8", "replace")
+    data = data[data.find(b"\n", 0, most_bytes // 2) + 1 :]  # a line may be longer than all this
+    above = f"[the end alone: `steward jobs logs {job.id}` prints all of it]\n"
+    return above + data.decode("utf-8", "replace")

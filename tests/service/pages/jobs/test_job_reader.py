@@ -99,13 +99,16 @@ def test_who_started_steward_has_its_account_unless_that_is_root(reader: JobRead
 def test_the_end_of_a_long_log_is_read(reader: JobReader) -> None:
     job = add(reader, *RUNS)
     (work := reader.runner.engine.work_folder(job.id)).mkdir(parents=True)
-    (work / "output.log").write_text("begin\n" + "x" * 100_000 + "\nend\n")
+    (work / "output.log").write_text("begin\n" + "€\n" * 100_000 + "end\n")
 
     text = reader.log(job.id, OWN)
 
     assert text is not None
-    assert text.endswith("\nend\n")
-    assert len(text) == 64 << 10
+    lines = text.splitlines()
+    assert lines[0] == f"[the end alone: `steward jobs logs {job.id}` prints all of it]"
+    assert {*lines[1:-1]} == {"€"}
+    assert lines[-1] == "end"
+    assert (60 << 10) < len(text.encode()) < (65 << 10)
 
 
 def test_output_at_a_place_of_the_users_choice_is_theirs_to_read(reader: JobReader) -> None:

@@ -379,16 +379,17 @@ def test_a_log_that_begins_anew_is_read_from_its_beginning(double: KubeDouble) -
     double.installed = False
     jobs, cluster = person(double), UserCluster(double)
     id_ = jobs.submit(drafted("sh", "-c", "echo hello; sleep 9"))["id"]
-    waiting = jobs.log(id_, 0)
+    log = jobs.log(id_)
+    waiting = log.read()
     cluster.tick()
     pod = double.all("pods")[0]["metadata"]["name"]
 
-    first = jobs.log(id_, 0)
+    first = log.read()
     double.logs[pod] = "new\n"  # rotated
 
-    assert (waiting["text"], waiting["over"]) == ("", False)
-    assert (first["text"], first["offset"]) == ("hello\n", 6)
-    assert jobs.log(id_, first["offset"])["text"] == "new\n"
+    assert (waiting.text, waiting.over) == ("", False)
+    assert first.text == "hello\n"
+    assert log.read().text == "new\n"
 
 
 def test_who_waits_for_a_job_that_is_deleted_is_told_that_it_failed(double: KubeDouble) -> None:
@@ -415,7 +416,7 @@ def test_the_log_is_that_of_the_first_container(double: KubeDouble) -> None:
     double.create("jobs", "bio", {"metadata": {"name": "two"}, "spec": spec}, "ann")
     UserCluster(double).tick()
 
-    assert jobs.log("two", 0)["text"] == "main\n"
+    assert jobs.log("two").read().text == "main\n"
 
 
 def test_what_waits_for_room_is_held_and_not_preempted(double: KubeDouble) -> None:

@@ -166,7 +166,7 @@ class KubernetesJobs:
 
     def _saved(self, job: KubeJob, id_: str) -> str:
         """Wait for the answer to a request to save, and return it in words."""
-        with _translated():
+        with retryable_faults():
             return SaveWait(self._api, job, id_, within_s=self._save_within_s).answered()
 
     def _overtaken(self, what: str, before: KubeJob) -> bool:

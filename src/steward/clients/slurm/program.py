@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steward.errors import StewardError
+from steward.errors import PermanentError, StewardError
 
 __all__ = ["SEPARATOR", "Answer", "SlurmError", "SlurmMissingError", "SlurmPrograms"]
 
@@ -18,8 +18,8 @@ class SlurmError(StewardError):
     """Slurm did not answer, or not in a way that can be relied on."""
 
 
-class SlurmMissingError(SlurmError):
-    """Slurm's commands are not on this machine."""
+class SlurmMissingError(SlurmError, PermanentError):
+    """Slurm's commands are not on this machine: no decision can be carried out from here."""
 
 
 # Between columns. Names and comments of jobs may hold any character, also new lines and 0x1f: who

@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 from report import bar, finish, progress
 from slurm_callback import NODES, RESTART_S, measure_call_backs
 from slurm_controller_load import measure_load
-from slurm_runs import Run, figures, gpu_time, lab_figures, run_load
+from slurm_runs import Run, figures, gpu_time, lab_figures, not_ended_once, run_load
 from slurm_site import (
     ACCOUNTS,
     GPUS,
@@ -81,7 +81,8 @@ def _runs(bed: SlurmBed, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, list[dict[str, float]]] = {"slurm": [], "steward": []}
     went: dict[str, list[dict[str, float]]] = {"slurm": [], "steward": []}
     lab: dict[str, list[dict[str, float]]] = {"slurm": [], "steward": []}
-    wrong, seeds = 0, range(options.seed, options.seed + options.repetitions)
+    wrong: list[dict[str, Any]] = []
+    seeds = range(options.seed, options.seed + options.repetitions)
     for seed in seeds:
         jobs = mixed_load(jobs=options.jobs, pace=options.pace, seed=seed)
         for name in ("slurm", "steward") if seed % 2 else ("steward", "slurm"):
@@ -90,7 +91,7 @@ def _runs(bed: SlurmBed, options: argparse.Namespace) -> dict[str, Any]:
             found[name].append(figures(run, nodes=len(bed.nodes)))
             went[name].append(gpu_time(run, nodes=len(bed.nodes)))
             lab[name].append(lab_figures(jobs, LAB_POLICIES[name], nodes=len(bed.nodes)))
-            wrong += _wrong(run)
+            wrong += [{"load": seed, "with": name} | each for each in not_ended_once(bed, run)]
             progress(f"  {found[name][-1]}; {went[name][-1]}")
             bed.calm()
     return {
@@ -110,7 +111,9 @@ def _runs(bed: SlurmBed, options: argparse.Namespace) -> dict[str, Any]:
         "jobs": options.jobs,
         "pace": options.pace,
         "held_for_steward": options.held,
-        "jobs_not_ended_once": wrong,
+        "jobs_run": sum(len(each) for each in found.values()) * options.jobs,
+        "jobs_not_ended_once": len(wrong),
+        "not_ended_once": wrong,
     }
 
 
@@ -130,12 +133,6 @@ def _run(
         return run_load(bed, jobs, folder, *how)
     finally:
         steward.kill(signal.SIGTERM)
-
-
-def _wrong(run: Run) -> int:
-    """Return how many tasks ended other than once, or had two runs at a time."""
-    said = ([each.what for each in lines] for lines in run.lines.values())
-    return sum(words.count("end") != 1 or "twice" in words for words in said)
 
 
 def _summed(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:

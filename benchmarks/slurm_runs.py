@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from steward.sim.lab.judge import judge
 from steward.sim.lab.run import replay
 from steward.sim.lab.settings import LabSettings
 
-__all__ = ["Run", "figures", "gpu_time", "lab_figures", "run_load"]
+__all__ = ["Run", "figures", "gpu_time", "lab_figures", "not_ended_once", "run_load"]
 
 WITHIN_S = 900.0
 KEPT = ("wait_mean_s", "wait_p99_s", "utilisation", "queue_mean", "queue_max", "makespan_s")
@@ -33,6 +34,7 @@ class Run:
     jobs: Sequence[LoadJob]
     submit_s: dict[str, float]
     lines: dict[str, Sequence[Written]]
+    ids: dict[str, str]  # of each task, as Slurm's commands take it
 
 
 def run_load(bed: SlurmBed, jobs: Sequence[LoadJob], folder: Path, *options: str) -> Run:
@@ -40,22 +42,56 @@ def run_load(bed: SlurmBed, jobs: Sequence[LoadJob], folder: Path, *options: str
     folder.mkdir()
     names = [name for job in jobs for name in job.names]
     submit_s: dict[str, float] = {}
+    ids: dict[str, str] = {}
     began_s = time.time()
     for job in jobs:
         time.sleep(max(0.0, began_s + job.arrive_s - time.time()))
         submit_s |= dict.fromkeys(job.names, time.time())
-        submit(bed, job, folder, *options)
+        id_ = submit(bed, job, folder, *options)
+        ids |= {name: id_ + name.removeprefix(job.name) for name in job.names}
     while len(_ended(lines := written(folder, names))) < len(names):
         if time.time() - began_s > WITHIN_S:
             missing = sorted({*names} - _ended(lines))
             sys.exit(f"error: {len(missing)} jobs did not end within {WITHIN_S:.0f} s: {missing}")
         time.sleep(1.0)
     progress(f"  {len(names)} jobs in {time.time() - began_s:.0f} s")
-    return Run(jobs=jobs, submit_s=submit_s, lines=lines)
+    return Run(jobs=jobs, submit_s=submit_s, lines=lines, ids=ids)
 
 
 def _ended(lines: dict[str, Sequence[Written]]) -> set[str]:
     return {name for name, found in lines.items() if any(each.what == "end" for each in found)}
+
+
+def not_ended_once(bed: SlurmBed, run: Run) -> list[dict[str, Any]]:
+    """Return each task that ended other than once, or beside itself, and what is known of it.
+
+    `wrote`: its own lines. `accounting`: its runs by sacct. `controller`: what slurmctld logged.
+    """
+    found = []
+    for name, lines in run.lines.items():
+        said = [each.what for each in lines]
+        if said.count("end") == 1 and "twice" not in said:
+            continue
+        why = "two runs at a time" if "twice" in said else f"ended {said.count('end')} times"
+        columns = "JobID,State,ExitCode,Submit,Start,End,Comment"
+        ask = ("sacct", "--duplicates", "--allocations", "--noheader", "--parsable2")
+        rows = bed.run(*ask, f"--jobs={run.ids[name]}", f"--format={columns}")
+        number = bed.run(*ask[:-1], f"--jobs={run.ids[name]}", "--format=JobIDRaw%20").split()
+        logged = (bed.folder / "slurmctld.log").read_text(errors="replace").splitlines()
+        about = (f"JobId={run.ids[name]} ", *(f"({each})" for each in number[:1]))
+        about += tuple(f"JobId={each} " for each in number[:1])
+        found.append(
+            {
+                "job": name,
+                "why": why,
+                "wrote": [f"{each.what} {each.run} {each.t_s:.3f} {each.at_s}" for each in lines],
+                "accounting": rows.splitlines(),
+                "controller": [
+                    line for line in logged if any(each in f"{line} " for each in about)
+                ],
+            }
+        )
+    return found
 
 
 def figures(run: Run, *, nodes: int) -> dict[str, float]:

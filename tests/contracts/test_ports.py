@@ -131,6 +131,7 @@ def views() -> dict[str, ClusterView]:
         "idle, with beliefs": believed,
         "idle, as a rule says": idle.with_findings((treated,)),
         "on loan": lent,
+        "its time limit is near": view(jobs=[job("j1", on=[GPU], time_limit_s=1010.0)]),
         "crowded": queue,
         "crowded, with beliefs": known,
         "may be slower": slower(),

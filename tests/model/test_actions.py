@@ -22,6 +22,7 @@ from steward.model.actions import (
     Resize,
     Resume,
     RightSize,
+    Save,
     Start,
     Tell,
     Undrain,
@@ -51,6 +52,7 @@ SAMPLES: dict[str, Any] = {
     "resize": Resize(job=J1, now=(GPU,), then=(GPU, OTHER)),
     "reprioritise": Reprioritise(job=J2, before=0, priority=5),
     "right-size": RightSize(job=J2, before=1, count=2),
+    "save": Save(job=J1),
     "drain": Drain(node=N1, gpus=(GPU, OTHER)),
     "undrain": Undrain(node=N1, gpus=(GPU, OTHER)),
     "reset": Reset(gpus=(OTHER,)),
@@ -151,6 +153,11 @@ def draining(seen: ClusterView) -> ClusterView:
             view(jobs=[job("j1", on=[GPU], checkpointing=Checkpointing())]),
             "cannot save",
         ),
+        (
+            SAMPLES["save"],
+            view(jobs=[job("j1", on=[GPU], checkpointing=Checkpointing())]),
+            "cannot save",
+        ),
         (Resize(job=J1, now=(OTHER,), then=(GPU,)), RUNS, "holds other GPUs"),
         (Resize(job=J1, now=(GPU,), then=()), RUNS, "no GPU is left"),
         (Resize(job=J1, now=(GPU,), then=(GpuId("n9/gpu0"),)), RUNS, "not in the cluster"),
@@ -197,6 +204,9 @@ def test_a_finding_leads_to_the_action_that_its_rule_names_where_it_fits() -> No
     assert Undrain.for_finding(about, RUNS) is None
     assert Undrain.for_finding(replace(about, subject="n9"), RUNS) is None
     assert Preempt.for_finding(about, RUNS) == SAMPLES["preempt"]
+    assert Save.for_finding(about, RUNS) == SAMPLES["save"]
+    assert Save.for_finding(about, NOBODY) is None
+    assert Save.for_finding(replace(about, job=None), RUNS) is None
     assert Reset.for_finding(idle, RUNS) == SAMPLES["reset"]
     assert Reset.for_finding(about, RUNS) is None
     assert Reset.for_finding(replace(about, gpus=()), RUNS) is None

@@ -13,7 +13,7 @@ from steward.act.actuators.local import Local
 from steward.act.jobs.controller import JobController
 from steward.clients.local_jobs.engine import LocalEngine
 from steward.errors import PermanentError
-from steward.model.actions import CallBack, Lend, Preempt, Start
+from steward.model.actions import CallBack, Lend, Preempt, Save, Start
 from steward.model.identity import DecisionId, GpuId, JobId
 from steward.store.jobs import JobStore
 
@@ -60,6 +60,20 @@ def test_a_job_that_cannot_save_is_not_preempted(controller: JobController) -> N
 
     with pytest.raises(PermanentError, match="cannot save"):
         local.carry_out(decision(id=DecisionId("d-2"), action=Preempt(job=id_, gpus=SLOT)), 4.0)
+
+
+def test_a_job_that_is_asked_to_save_saves_and_goes_on(controller: JobController) -> None:
+    saver = python(SAVES.replace("STEPS", "100000"))
+    local, id_ = Local(controller), controller.store.submit((saver,), 1.0)[0].id
+    controller.advance(1.0)
+    local.carry_out(decision(id=DecisionId("d-1"), action=Start(job=id_, gpus=SLOT)), 2.0)
+    until(lambda: (controller.advance(3.0), controller.store.job(id_).checkpointing.able)[1])
+
+    said = local.carry_out(decision(id=DecisionId("d-2"), action=Save(job=id_)), 4.0)
+
+    assert (said.result, said.text) == ("done", f"job {id_} was asked to save")
+    until(lambda: (controller.advance(5.0), controller.store.job(id_).checkpoints)[1])
+    assert controller.store.job(id_).state.runs
 
 
 def test_what_cannot_be_executed_leaves_its_reason_with_the_job(controller: JobController) -> None:

@@ -26,6 +26,7 @@ from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm.rights import Level, probe_rights
 from steward.clients.slurm.site_setup import site_setup
 from steward.clients.slurm.submission import Submission, submit_once
+from steward.decide.scheduling.save_before_limit import SaveBeforeLimit
 from steward.errors import PermanentError, TemporaryError
 from steward.model.actions import (
     Action,
@@ -39,6 +40,8 @@ from steward.model.actions import (
 )
 from steward.model.decision import Decision, Receipt
 from steward.model.identity import DecisionId, GpuId, JobId, NodeId
+from steward.model.moment import Moment
+from steward.observe.collectors.slurm import Slurm as SlurmCollector
 
 pytestmark = pytest.mark.real
 
@@ -165,6 +168,29 @@ def test_a_held_job_starts_is_saved_requeued_and_goes_on_in_seconds(bed: SlurmBe
     assert text.index("run 0") < text.index("saved") < text.index("run 1")
     assert took_s < 115  # Slurm alone waits 121 s
     assert listed(bed, job, "%k").startswith("night run steward:saves=10 steward:did=")
+
+
+def test_a_job_near_its_time_limit_is_asked_to_save_once_and_goes_on(bed: SlurmBed) -> None:
+    script = f"trap 'echo saved' USR2; echo begin; {STAY}"
+    job = submit(bed, script, "--comment=steward:saves=5", "--time=1")
+    until(lambda: "begin" in printed(bed, job), why="its start")
+    seen = Moment()
+    seen.fold(SlurmCollector(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S).collect(time.time()))
+    began_s = seen.view(time.time()).details[JobId(job)].start_s
+    assert began_s is not None
+
+    early = SaveBeforeLimit(margin_s=10.0).decide(seen.view(began_s + 44.0))
+    (save,) = SaveBeforeLimit(margin_s=10.0).decide(seen.view(began_s + 46.0))
+    said = carried_out(bed, save)
+    again = carried_out(bed, save)
+    until(lambda: "saved" in printed(bed, job), why="its save")
+
+    assert early == ()
+    assert (said.result, again.result) == ("done", "done")
+    assert "in 14 s" in save.because
+    assert printed(bed, job).count("saved") == 1
+    assert listed(bed, job) == "RUNNING"
+    assert f"steward:did={save.id}@" in listed(bed, job, "%k")
 
 
 def test_a_job_that_steward_stops_and_keeps_held_is_resumed(bed: SlurmBed) -> None:

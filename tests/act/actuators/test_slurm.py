@@ -15,7 +15,7 @@ from steward.act.actuators.slurm import Slurm
 from steward.clients.slurm.program import SEPARATOR
 from steward.clock import ManualClock
 from steward.errors import PermanentError, TemporaryError
-from steward.model.actions import Drain, Tell
+from steward.model.actions import Drain, Save, Tell
 from steward.model.decision import Decision
 from steward.model.identity import DecisionId, JobId
 
@@ -151,6 +151,17 @@ def test_the_time_to_save_begins_when_a_job_is_asked_not_when_the_turn_began(
     due_s = slurm.next_s()
     assert due_s is not None
     assert due_s > T_S + 80
+
+
+@as_root
+def test_a_job_that_is_asked_to_save_is_asked_once_and_then_done_with(fake: FakeSlurm) -> None:
+    slurm, save = engine(fake), at(decision("d-save", action=Save(job=JobId("17"))))
+
+    said = slurm.carry_out(save, T_S)
+
+    assert Save in slurm.actions()
+    assert (said.result, said.gpus) == ("done", ())
+    assert "job 17 was asked to save" in said.text
 
 
 @as_root

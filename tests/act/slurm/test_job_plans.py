@@ -14,7 +14,7 @@ from steward.clients.slurm.changes import Command
 from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import QueueEntry
 from steward.clients.slurm.rights import Level, Rights
-from steward.model.actions import Reprioritise, Resize
+from steward.model.actions import Reprioritise, Resize, Save
 from steward.model.identity import GpuId, JobId
 
 OWNER = Rights(user="ada", level=Level.OWNER, why="AdminLevel=None")
@@ -220,6 +220,44 @@ def test_a_job_that_runs_was_started_and_one_that_ended_was_not() -> None:
     assert started(running()).result == "done"
     assert started(entry(state="COMPLETED")).result == "done"  # it has run
     assert started(entry(state="CANCELLED")).result == "failed"
+
+
+# -- save ----------------------------------------------------------------------------------------
+
+SAVE = decision("d-save", action=Save(job=JobId("7")))
+
+
+def test_a_job_is_asked_to_save_once_and_goes_on() -> None:
+    job = running("night steward:saves=30 steward:did=d-0@900~950+nice5")
+
+    first = PLANS.save(job, SAVE, NOW_S)
+    again = PLANS.save(after(job, first), SAVE, NOW_S + 1)
+
+    assert first.commands == (
+        ("scancel", "--batch", "--signal=USR2", "7"),
+        (
+            *("scontrol", "update", "JobId=7"),
+            "Comment=night steward:saves=30 steward:did=d-save@900~1001+nice5",
+        ),
+    )
+    assert (first.result, first.over) == ("done", True)
+    assert (again.result, again.commands, again.over) == ("done", (), True)
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (entry("steward:saves=30"), "is pending, not running"),
+        (running(restarts=1, submit_s=1001), "was requeued after d-save was made"),
+        (running(batch=False), "is no batch job"),
+        (running(""), "has not said that it can save"),
+    ],
+)
+def test_who_is_not_asked_to_save(job: QueueEntry, why: str) -> None:
+    plan = PLANS.save(job, SAVE, NOW_S)
+
+    assert (plan.result, plan.commands) == ("failed", ())
+    assert why in plan.text
 
 
 # -- preempt -------------------------------------------------------------------------------------

@@ -236,6 +236,37 @@ def test_the_log_of_a_requeued_job_keeps_its_beginning(
     jobs(bed, "cancel", id_)
 
 
+def test_a_job_that_ends_in_the_moment_in_which_it_is_requeued_runs_once(
+    bed: SlurmBed, tmp_path: Path
+) -> None:
+    script = "echo begin >> ran; echo $PPID > shell; until [ -e go ]; do sleep 0.1; done"
+    id_ = submit(bed, "--", "bash", "-c", script)
+    shell = int(until(lambda: (tmp_path / "shell").exists() and (tmp_path / "shell").read_text()))
+    step = int(Path(f"/proc/{shell}/stat").read_text().rpartition(") ")[2].split()[1])
+
+    os.kill(step, signal.SIGSTOP)  # it cannot tell the controller that the script has ended
+    try:
+        (tmp_path / "go").touch()
+        until(lambda: is_over(shell), why="the end of its script")
+        bed.run("scontrol", "requeue", "Incomplete", id_)
+    finally:
+        os.kill(step, signal.SIGCONT)
+    until(lambda: bed.state_of(id_) == "PENDING", why="its requeue: Slurm has not known of the end")
+    bed.run("scontrol", "update", f"JobId={id_}", "StartTime=now+5")  # not in two minutes
+    wait_state(bed, id_, "finished")
+
+    assert (tmp_path / "ran").read_text() == "begin\n"
+    assert "had ended with status 0 when it was requeued" in jobs(bed, "logs", id_).out
+
+
+def is_over(pid: int) -> bool:
+    """Return whether a process is gone, or only waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def test_a_job_that_cannot_save_is_left_alone_unless_forced(bed: SlurmBed) -> None:
     id_ = submit(bed, "--", "sleep", "600")
     wait_state(bed, id_, "running")

@@ -7,7 +7,7 @@ import os
 import pwd
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -127,6 +127,71 @@ def test_a_script_with_a_handler_gets_the_warning_itself(tmp_path: Path) -> None
         out, _ = process.communicate(timeout=LONG_S)
 
     assert (out, process.returncode) == ("saved\n", 0)
+
+
+def requeued(folder: Path, *, after_s: int, restarts: int = 1) -> str:
+    """Run a job again that was requeued so long after its end, and return what it wrote."""
+    note = own(folder) / TOKEN / "ended"
+    ended_s = int(note.read_text().split()[1]) if note.exists() else 0
+    (folder / "squeue").write_text(f"#!/bin/sh\necho {ended_s + after_s}\n")
+    (folder / "squeue").chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    again = wrapped_command(["echo", "ran"], token=TOKEN)
+    with running(folder, again, PATH=path, SLURM_RESTART_COUNT=f"{restarts}") as process:
+        out, _ = process.communicate(timeout=LONG_S)
+    assert process.returncode == 0
+    return out
+
+
+def run_once(folder: Path, *command: str) -> int:
+    with running(folder, wrapped_command(command, token=TOKEN)) as process:
+        return process.wait(timeout=LONG_S)
+
+
+def test_a_job_that_had_ended_when_it_was_requeued_does_not_run_again(tmp_path: Path) -> None:
+    assert run_once(tmp_path, "true") == 0
+
+    assert requeued(tmp_path, after_s=0) == ""
+    assert requeued(tmp_path, after_s=60) == ""
+
+
+def test_a_job_that_a_person_requeues_after_its_end_runs_again(tmp_path: Path) -> None:
+    run_once(tmp_path, "true")
+
+    assert requeued(tmp_path, after_s=61) == "ran\n"
+
+
+def test_an_end_that_a_requeue_may_have_caused_is_none(tmp_path: Path) -> None:
+    run_once(tmp_path, "true")
+
+    assert requeued(tmp_path, after_s=-1) == "ran\n"
+
+
+def test_only_the_end_of_the_run_before_counts_and_only_with_success(tmp_path: Path) -> None:
+    run_once(tmp_path, "true")
+    assert requeued(tmp_path, after_s=0, restarts=2) == "ran\n"
+
+    (own(tmp_path) / TOKEN / "ended").unlink()
+    assert run_once(tmp_path, "false") == 1
+    assert requeued(tmp_path, after_s=0) == "ran\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [(signal.SIGTERM, os.kill), (signal.SIGTERM, os.killpg), (signal.SIGUSR2, os.kill)],
+    ids=["TERM to the shell", "TERM to all, as a requeue does", "USR2 to the shell"],
+)
+def test_a_script_that_ends_because_of_a_signal_runs_again(
+    tmp_path: Path, number: signal.Signals, send: Callable[[int, int], None]
+) -> None:
+    handler = f"trap 'exit 0' {number.name[3:]}; echo ready; while :; do sleep 0.05; done"
+    with running(tmp_path, wrapped_command(["bash", "-c", handler], token=TOKEN)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        send(process.pid, number)
+        assert process.wait(timeout=LONG_S) == 0
+
+    assert requeued(tmp_path, after_s=0) == "ran\n"
 
 
 def test_each_task_of_an_array_has_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ rules:
         "11:21 there is no key `regx` in `term`",
         (
             "12:23 there is no action 'lnd'; known: call-back, cap-power, drain, lend, migrate, "
-            "preempt, reprioritise, reset, resize, resume, right-size, start, tell, undrain"
+            "preempt, reprioritise, reset, resize, resume, right-size, save, start, tell, undrain"
         ),
         "13:15 a rule cannot be called 'x'",
         "14:50 a set of one thing takes no `window`",

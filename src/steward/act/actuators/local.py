@@ -17,6 +17,7 @@ from steward.model.actions import (
     Preempt,
     Resize,
     Resume,
+    Save,
     Start,
     Tell,
 )
@@ -54,27 +55,34 @@ class Local:
         return Availability(status="ok", reason="runs jobs on this machine")
 
     def actions(self) -> tuple[type[Action], ...]:
-        return (Start, Resume, Preempt, Migrate, Resize, Lend, CallBack, CapPower, Tell)
+        return (Start, Resume, Preempt, Migrate, Resize, Save, Lend, CallBack, CapPower, Tell)
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         action = decision.action
         if isinstance(action, Tell):
-            text = f"told {action.to}: {action.text}"
-            return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
+            return _done(decision, t_s, f"told {action.to}: {action.text}")
         if isinstance(action, CapPower):
             return self._cap(action, decision, t_s)
         if self._controller is None:
             raise PermanentError("no jobs are run here", hint="set `jobs.enabled`")
+        if isinstance(action, Save):
+            self._controller.save(action.job, request=decision.id, t_s=t_s, why=decision.because)
+            return _done(decision, t_s, f"job {action.job} was asked to save")
+        return self._change(self._controller, action, decision, t_s)
+
+    def _change(
+        self, controller: JobController, action: Action, decision: Decision, t_s: float
+    ) -> Receipt:
+        """Begin what takes its time: a start, a stop, a move or a loan."""
+        why = decision.because
         match action:
             case Start() | Resume():
-                self._controller.start(action.job, action.gpus, decision=decision.id, t_s=t_s)
+                controller.start(action.job, action.gpus, decision=decision.id, t_s=t_s)
             case Preempt():
-                why = decision.because
-                self._controller.preempt(action.job, decision=decision.id, t_s=t_s, why=why)
+                controller.preempt(action.job, decision=decision.id, t_s=t_s, why=why)
             case Migrate() | Resize():
                 to = action.target if isinstance(action, Migrate) else action.then
-                why = decision.because
-                self._controller.move(action.job, to, decision=decision.id, t_s=t_s, why=why)
+                controller.move(action.job, to, decision=decision.id, t_s=t_s, why=why)
             case Lend() | CallBack():
                 return self._loan(action, decision, t_s)
             case _:
@@ -111,6 +119,10 @@ class Local:
         result, text = read(job, decision)
         gpus: tuple[GpuId, ...] = () if result == "failed" else action.gpus
         return Receipt(decision=decision.id, t_s=t_s, result=result, gpus=gpus, text=text)
+
+
+def _done(decision: Decision, t_s: float, text: str) -> Receipt:
+    return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
 
 
 def _moved(job: ManagedJob, decision: Decision) -> tuple[Result, str]:

@@ -24,6 +24,7 @@ from steward.model.actions import (
     Reprioritise,
     Resize,
     Resume,
+    Save,
     Start,
     Tell,
     Undrain,
@@ -36,7 +37,7 @@ __all__ = ["Slurm"]
 
 SOON_S = 0.5
 RIGHTS_S = 300.0  # how long probed rights are believed
-_OnJob = Start | Resume | Preempt | Reprioritise | Resize
+_OnJob = Start | Resume | Preempt | Reprioritise | Resize | Save
 _CANNOT = (
     "lend and call-back are not possible on a running job: suspending frees no GPU; "
     "guarantees are lent through a preemptible partition (`steward slurm setup`)"
@@ -113,7 +114,7 @@ class Slurm:
 
     def actions(self) -> tuple[type[Action], ...]:
         """Return what it can do with its rights; all of it while these are not known."""
-        jobs = (Start, Resume, Preempt, Reprioritise, Resize, Tell)
+        jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save, Tell)
         drains = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
         return (*jobs, Drain, Undrain) if drains else jobs
 
@@ -155,7 +156,7 @@ class Slurm:
         # A turn can take minutes, and a job's time to save begins when it is asked.
         now_s = max(t_s, self._time.next()[0])
         match decision.action:
-            case Start() | Resume() | Preempt() | Reprioritise() | Resize() as action:
+            case Start() | Resume() | Preempt() | Reprioritise() | Resize() | Save() as action:
                 job = self._job(action.job, t_s)
                 refused = refused_owner(job, rights) or other_job(job, decision)
                 return refused or self._job_plan(job, decision, rights, now_s)
@@ -174,6 +175,8 @@ class Slurm:
                 return self._plans.reprioritise(job, decision, action, rights, t_s)
             case Resize() as action:
                 return self._plans.resize(job, action)
+            case Save():
+                return self._plans.save(job, decision, t_s)
             case _:
                 return self._start_plan(job, decision, rights, t_s)
 

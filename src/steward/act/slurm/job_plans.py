@@ -1,4 +1,4 @@
-"""Plans for jobs: start, preempt, reprioritise, resize.
+"""Plans for jobs: start, preempt, save, reprioritise, resize.
 
 Each is a function of what squeue lists, so the same call begins a decision, follows it, and goes on
 with it after a restart: how far it is can be read from the job's comment (`JobMark`).
@@ -126,10 +126,7 @@ class JobPlans:
         """Return why a job cannot be preempted, or an empty text."""
         left_s = _left_s(job, t_s)
         faults = {
-            f"is {job.state.lower()}, not running": not job.runs,
-            f"was requeued after {decision.id} was made": (
-                bool(job.restarts) and job.submit_s > decision.t_s
-            ),
+            **_not_the_run(job, decision),
             "is no batch job: Slurm does not requeue it": not job.batch,
             "was submitted with --no-requeue": not job.requeue,
             "has not said that it can save (steward:saves in its comment)": (
@@ -171,6 +168,20 @@ class JobPlans:
             return done(f"job {job.id} is {job.state.lower()}")
         return done(f"job {job.id} may go on", changes.update_job(job.address, start_in_s=rest_s))
 
+    # -- saving --------------------------------------------------------------------------------
+
+    def save(self, job: QueueEntry, decision: Decision, t_s: float) -> Plan:
+        """Ask a running job to save and go on, once. Slurm does not say whether it has saved."""
+        did = job.mark.did
+        if did is not None and did.id == decision.id:
+            return replace(done(f"job {job.id} was asked to save"), over=True)
+        if why := _unfit_to_save(job, decision):
+            return failed(f"job {job.id} {why}")
+        ask = changes.signal_batch(job.address, ASK_TO_SAVE)  # first: asked twice does no harm
+        raised = did.nice if did is not None else None
+        note = changes.update_job(job.address, comment=_noted(job, decision, t_s, nice=raised))
+        return replace(done(f"job {job.id} was asked to save", ask, note), over=True)
+
     # -- changing ------------------------------------------------------------------------------
 
     def reprioritise(
@@ -206,6 +217,25 @@ class JobPlans:
             return failed(f"job {job.id} cannot give up {first}, where its batch script runs")
         text = f"job {job.id} goes on with {', '.join(keep)}"
         return done(text, changes.update_job(job.address, nodes=keep))
+
+
+def _not_the_run(job: QueueEntry, decision: Decision) -> dict[str, bool]:
+    """Return by text what would make the job another one than the run that was decided about."""
+    again = bool(job.restarts) and job.submit_s > decision.t_s
+    return {
+        f"is {job.state.lower()}, not running": not job.runs,
+        f"was requeued after {decision.id} was made": again,
+    }
+
+
+def _unfit_to_save(job: QueueEntry, decision: Decision) -> str:
+    """Return why a job cannot be asked to save, or an empty text."""
+    faults = {
+        **_not_the_run(job, decision),
+        "is no batch job: it has no shell that could be asked": not job.batch,
+        "has not said that it can save (steward:saves in its comment)": job.mark.save_s is None,
+    }
+    return next((text for text, holds in faults.items() if holds), "")
 
 
 def _left_s(job: QueueEntry, t_s: float) -> float:

@@ -1,6 +1,7 @@
 # From here on: the shell that steward puts around a job. See docs/slurm.md, "Submitting". Its own
 # variables are named so that they hide none of the job's.
 trap : USR2 # until there is something to ask
+steward_signalled=
 steward_name=$SLURM_JOB_ID
 [ -z "$SLURM_ARRAY_JOB_ID" ] || steward_name=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 export STEWARD_JOB_ID=$steward_name STEWARD_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}
@@ -65,12 +66,13 @@ asked() {
       mv -f "$STEWARD_JOB_FOLDER/.request.tmp" "$STEWARD_JOB_FOLDER/request.json"
   fi
   case $(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/${steward_child:-$!}/status" 2>/dev/null) in
-  *[89abcdef]??) kill -USR2 "${steward_child:-$!}" ;;
+  *[89abcdef]??) steward_signalled=1 && kill -USR2 "${steward_child:-$!}" ;;
   esac
 }
 
 # Any other signal is handed on, unless all processes have it already.
 hand_on() {
+  steward_signalled=1
   sleep 0.2
   if [ -z "$steward_watcher" ] || kill -0 "$steward_watcher" 2>/dev/null; then
     kill "-$1" "${steward_child:-$!}" 2>/dev/null
@@ -79,7 +81,28 @@ hand_on() {
   fi
 }
 
+# A job whose script ends in the moment in which it is requeued runs again: Slurm does not know of
+# the end yet. So a script that has ended by itself, and well, leaves a note for the next run.
+note_end() {
+  [ -n "$STEWARD_JOB_FOLDER" ] && [ -z "$steward_signalled" ] || return 0
+  kill -0 "$steward_watcher" 2>/dev/null || return 0 # a signal to all, of which this shell hears in a moment
+  echo "$STEWARD_RESTART_COUNT $(date +%s)" >"$STEWARD_JOB_FOLDER/.ended.tmp" &&
+    mv -f "$STEWARD_JOB_FOLDER/.ended.tmp" "$STEWARD_JOB_FOLDER/ended"
+}
+
+# Not where the requeue came before the end, which it may have caused, nor where it came later than
+# Slurm takes to learn of an end: then a person wants another run.
+exit_if_ended() {
+  [ -n "$STEWARD_JOB_FOLDER" ] && { read -r steward_run steward_end_s <"$STEWARD_JOB_FOLDER/ended"; } 2>/dev/null || return 0
+  [ "$steward_run" = $((STEWARD_RESTART_COUNT - 1)) ] || return 0
+  steward_requeued_s=$(SLURM_TIME_FORMAT=%s squeue --noheader --jobs="$steward_name" --format=%V) || return 0
+  [ "$steward_requeued_s" -ge "$steward_end_s" ] && [ "$steward_requeued_s" -le $((steward_end_s + 60)) ] || return 0
+  echo "steward: job $steward_name had ended with status 0 when it was requeued: it does not run again" >&2
+  exit 0
+}
+
 run() {
+  exit_if_ended
   trap asked USR2 # before anything starts; until it has its name, the job is the last that started
   for steward_each in HUP INT QUIT USR1 TERM ALRM URG; do trap "hand_on $steward_each" "$steward_each"; done
   "$@" <&0 & # else its input were empty
@@ -88,6 +111,7 @@ run() {
   while kill -0 "$steward_child" 2>/dev/null; do wait "$steward_child"; done
   wait "$steward_child"
   steward_code=$?
+  [ "$steward_code" -ne 0 ] || note_end
   [ -z "$steward_watcher" ] || kill "$steward_watcher" 2>/dev/null
   [ -n "$STEWARD_JOB_FOLDER" ] || rm -f "$steward_script"
   exit "$steward_code"

@@ -3,6 +3,7 @@
 from steward.decide.scheduling.give_back import GiveBack
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.decide.scheduling.ordered import ORDERED
+from steward.decide.scheduling.save_before_limit import SaveBeforeLimit
 from steward.decide.scheduling.tenant_sharing import SHARED
 from steward.model.view import ClusterView
 from steward.ports import Policy
@@ -12,6 +13,7 @@ __all__ = ["POLICIES"]
 POLICIES: dict[str, type[Policy[ClusterView]]] = {
     "give-back": GiveBack,
     "lend-idle": LendIdle,
+    "save-before-limit": SaveBeforeLimit,
     **ORDERED,
     **SHARED,
 }

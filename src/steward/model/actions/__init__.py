@@ -26,6 +26,7 @@ from steward.model.actions.reset import Reset
 from steward.model.actions.resize import Resize
 from steward.model.actions.resume import Resume
 from steward.model.actions.right_size import RightSize
+from steward.model.actions.save import Save
 from steward.model.actions.start import Start
 from steward.model.actions.tell import OPERATORS, Tell
 from steward.model.actions.undrain import Undrain
@@ -46,6 +47,7 @@ __all__ = [
     "Resize",
     "Resume",
     "RightSize",
+    "Save",
     "Start",
     "Tell",
     "Undrain",
@@ -63,6 +65,7 @@ Action = (
     | Resize
     | Resume
     | RightSize
+    | Save
     | Start
     | Tell
     | Undrain

@@ -22,7 +22,7 @@ def _sort_by_date(queue: QueueState, now_s: float) -> None:
     for i in range(queue.running_n[0]):
         job = queue.running[i]
         queue.key[job] = max(queue.since_s[job] + queue.limit_s[job], now_s + 1.0)
-    sort_running(queue, by_start=False)
+    sort_running(queue, by_loss=False)
 
 
 @njit

@@ -51,7 +51,7 @@ def entitlements(queue: QueueState) -> Array:
 def _by_tenant(queue: QueueState, first: Array, jobs: Array) -> None:
     """List running jobs by tenant, in the order of their ranks."""
     running, tenant_of = (queue.running, queue.tenant)
-    sort_running(queue, by_start=True)
+    sort_running(queue, by_loss=True)
     for i in range(queue.running_n[0]):
         first[tenant_of[running[i]] + 1] += 1
     for tenant in range(len(queue.held)):

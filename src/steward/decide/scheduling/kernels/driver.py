@@ -73,7 +73,7 @@ class DriverParameters(NamedTuple):
     walk: int
     ties: int
     preempts: int
-    by_start: int  # running jobs of equal rank go by when they began to run
+    by_loss: int  # running jobs of equal rank go by what a stop would cost them
     depth: int
     lead: float
     gang_wait_s: float  # a gang that has waited so long is overdue; infinity: none ever is
@@ -86,7 +86,7 @@ def driver_parameters(ranking: Ranking) -> DriverParameters:
         walk=int(ranking.walk),
         ties=int(ranking.ties),
         preempts=int(ranking.preempts),
-        by_start=int(ranking.law is Law.EXPERIENCE),
+        by_loss=int(ranking.law is Law.EXPERIENCE),
         depth=int(ranking.depth),
         lead=float(ranking.lead),
         gang_wait_s=float(ranking.gang_wait_s),
@@ -173,7 +173,7 @@ def _choose(queue: QueueState, alloc: Allocation, policy: DriverParameters) -> i
     elif sharing in (Sharing.FAIR_TREE, Sharing.DOMINANT):
         serve_by_share(queue, alloc.now_s[0], int(sharing == Sharing.FAIR_TREE))
     elif policy.preempts:
-        reorder(queue, policy.ties, policy.by_start != 0)
+        reorder(queue, policy.ties, policy.by_loss != 0)
         return int(queue.answer_n[2])
     else:
         fill(queue, policy.walk)

@@ -77,12 +77,12 @@ def _running_first(queue: QueueState, runs: int, waits: int, ties: int) -> bool:
 
 
 @njit
-def reorder(queue: QueueState, ties: int, by_start: bool) -> None:  # noqa: FBT001 - compiled code
+def reorder(queue: QueueState, ties: int, by_loss: bool) -> None:  # noqa: FBT001 - compiled code
     """Walk running and waiting jobs together; who is not reached, or does not fit, stops.
 
-    Running jobs of equal rank go by when they began (`by_start`), or by when they came to it.
+    Running jobs of equal rank go by what they would lose (`by_loss`), or by when they came to it.
     """
-    sort_running(queue, by_start)
+    sort_running(queue, by_loss)
     free = queue.capacity.copy()
     r, r_end = 0, queue.running_n[0]
     w, w_end = queue.first[0], queue.first[0] + queue.length[0]

@@ -33,6 +33,8 @@ class QueueState(NamedTuple):
     since_s: Array  # when it last started
     queued_s: Array  # when it last came into the queue
     limit_s: Array  # longest time that it may run, as its user said
+    stop_cost_s: Array  # what saving and restoring take
+    saved_s: Array  # when it saved last; -infinity: not known
     unplaceable: Array  # 1: there is room, but not in one place; until the next look
     waiting: Array
     first: Array
@@ -74,6 +76,8 @@ def by_reference(queue: QueueState) -> Any:  # noqa: ANN401 - has the fields of 
         queue.since_s,
         queue.queued_s,
         queue.limit_s,
+        queue.stop_cost_s,
+        queue.saved_s,
         queue.unplaceable,
         queue.waiting,
         queue.first,
@@ -114,6 +118,8 @@ def empty_queue_state(
         since_s=np.zeros(jobs, floats),
         queued_s=np.zeros(jobs, floats),
         limit_s=np.full(jobs, np.inf),
+        stop_cost_s=np.zeros(jobs, floats),
+        saved_s=np.full(jobs, -np.inf),
         unplaceable=np.zeros(jobs, np.int8),
         waiting=np.zeros(int(first[-1]), ints),
         first=first[:-1],
@@ -177,13 +183,27 @@ def leave(queue: QueueState, job: int) -> None:
 
 
 @njit
-def sort_running(queue: QueueState, by_start: bool) -> None:  # noqa: FBT001 - compiled code
+def _loses_more(queue: QueueState, job: int, other: int) -> bool:
+    """Return whether a job loses more than another for each GPU, if it is stopped now.
+
+    By what the stop costs it, then by what it has done since its last save, or since it began: that
+    is lost if the save fails. Among equals, the first.
+    """
+    if queue.stop_cost_s[job] != queue.stop_cost_s[other]:
+        return bool(queue.stop_cost_s[job] > queue.stop_cost_s[other])
+    kept_s = max(queue.since_s[job], queue.saved_s[job])
+    other_s = max(queue.since_s[other], queue.saved_s[other])
+    return bool(kept_s < other_s or (kept_s == other_s and job < other))
+
+
+@njit
+def sort_running(queue: QueueState, by_loss: bool) -> None:  # noqa: FBT001 - compiled code
     """Sort running jobs by key.
 
-    Among equals: who began first (`by_start`), or as they stand, where those that just changed
-    their key come last, by arrival.
+    Among equals: who loses most by a stop (`by_loss`), or as they stand, where those that just
+    changed their key come last, by arrival.
     """
-    jobs, key, late, since = queue.running, queue.key, queue.late, queue.since_s  # this loop is hot
+    jobs, key, late = queue.running, queue.key, queue.late  # this loop is hot
     for i in range(1, queue.running_n[0]):
         job = jobs[i]
         at = i - 1
@@ -192,10 +212,8 @@ def sort_running(queue: QueueState, by_start: bool) -> None:  # noqa: FBT001 - c
             if key[other] < key[job]:
                 break
             if key[other] == key[job]:
-                if by_start:
-                    first = since[other] < since[job] or (
-                        since[other] == since[job] and other < job
-                    )
+                if by_loss:
+                    first = _loses_more(queue, other, job)
                 else:
                     first = late[other] < late[job] or (
                         late[other] == late[job] and (late[job] == 0 or other < job)

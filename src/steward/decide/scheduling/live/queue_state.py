@@ -228,7 +228,15 @@ def _describe_jobs(queue: QueueState, view: ClusterView, rows: Ints, holds: Ints
     queue.since_s[:] = np.where(runs, np.nan_to_num(jobs.start_s[rows]), jobs.submit_s[rows])
     queue.queued_s[:] = jobs.queued_s[rows]
     queue.limit_s[:] = _limits(view, rows, np.where(runs, view.t_s - queue.since_s, 0.0))
+    queue.stop_cost_s[:] = jobs.save_s[rows] + jobs.restore_s[rows]
+    queue.saved_s[:] = _saved_s(view, rows)
     queue.late[:] = ~runs & (jobs.submit_s[rows] >= view.t_s)
+
+
+def _saved_s(view: ClusterView, rows: Ints) -> Floats:
+    """Return when jobs made their newest verified checkpoint; -infinity where nobody knows."""
+    found = (view.details[view.job_id(row)].yielding.saved_s for row in rows.tolist())
+    return np.array([-np.inf if each is None else each for each in found], np.float64)
 
 
 def _limits(view: ClusterView, rows: Ints, ran_s: Floats) -> Floats:

@@ -427,7 +427,7 @@ def _pass_instant(state: ReplayState, policy: PolicyParameters) -> None:
     if state.counters[Counter.WAITING] > 0 and matters:
         _look(state, policy)
     elif policy.law == Law.LEVEL:
-        sort_running(queue, by_start=False)  # jobs that fell a level now stand last in it
+        sort_running(queue, by_loss=False)  # jobs that fell a level now stand last in it
     _no_longer_late(state, policy, came)
 
 

@@ -115,7 +115,7 @@ def _parameters(ranking: Ranking, *, every_level: bool = False) -> PolicyParamet
         preempts=int(ranking.preempts),
         by_gpus=int(ranking.by_gpus),
         every_level=int(every_level),
-        by_start=int(ranking.law is Law.EXPERIENCE),
+        by_loss=int(ranking.law is Law.EXPERIENCE),
         sharing=int(ranking.sharing),
         thresholds=np.asarray(ranking.thresholds, np.float64),
         promote=float(ranking.promote),
@@ -147,6 +147,7 @@ def _replay_state(
     dependents_from, dependents, needs = _dependencies(trace)
     change_s, change_node, change_milli, change_warning_s = _changes(machines)
     price = np.where(np.isnan(trace.checkpoint_s), settings.checkpoint_s, trace.checkpoint_s)
+    queue.stop_cost_s[:] = price
     return ReplayState(
         queue=queue,
         alloc=_allocation(trace, machines, ranking, settings, most=most, now_s=now_s),

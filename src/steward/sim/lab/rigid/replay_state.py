@@ -56,7 +56,7 @@ class PolicyParameters(NamedTuple):
     preempts: int
     by_gpus: int
     every_level: int  # 1: every new level of a running job is a reason to call the policy
-    by_start: int  # running jobs of equal rank go by when they began to run
+    by_loss: int  # running jobs of equal rank go by what a stop would cost them
     sharing: int  # how tenants share; 0: one queue for all
     thresholds: Array  # of attained time or service, where the rank changes
     promote: float  # wait so many times the time run: back to the first level; 0: never

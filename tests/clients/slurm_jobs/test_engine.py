@@ -11,6 +11,7 @@ import pytest
 
 from fake_slurm import FakeSlurm, as_asked
 from steward.clients.slurm.control import SlurmControl
+from steward.clients.slurm.program import SEPARATOR
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.job_life import exit_status, life_of, story_of
 from steward.clients.slurm_jobs.listed_job import listed_from_sacct, listed_from_squeue
@@ -25,7 +26,7 @@ LISTED = [
 ACCOUNTED = [
     job
     for line in as_asked((DATA / "sacct-listed.txt").read_bytes()).decode().splitlines()
-    if (job := listed_from_sacct(line)) is not None
+    if (job := listed_from_sacct(line, SEPARATOR)) is not None
 ]
 JOBS = {job.id: job for job in LISTED}
 
@@ -89,7 +90,7 @@ def test_accounting_knows_the_token_of_what_was_submitted() -> None:
 
 def test_what_is_no_job_is_not_listed() -> None:
     assert listed_from_squeue("squeue: error: nothing") is None
-    assert listed_from_sacct("12|12|x") is None
+    assert listed_from_sacct("12|12|x", "|") is None
 
 
 def test_a_number_that_was_given_again_is_another_job() -> None:

@@ -24,7 +24,7 @@ DEFAULT_SAVE_S = 60.0
 MOST_SAVE_S = 3600.0  # who says more keeps others waiting for a day
 MOST_NICE = 2_147_483_645  # what Slurm takes, also below 0
 MOST_BYTES = 1024  # of a comment: Slurm refuses more, also from an operator
-LONGEST_TOKEN = 128
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it names a folder
 _WORD = re.compile(r"steward:\S+")
 _DID = re.compile(
     r"did=(?P<id>[\w.-]{1,128})@(?P<run>\d{1,12})~(?P<t>\d{1,12}(\.\d)?)(?P<held>\+held)?"
@@ -87,7 +87,7 @@ class JobMark:
         if name == "saves" and (not value or re.fullmatch("[0-9]{1,8}", value)):
             save_s = float(value) if value else DEFAULT_SAVE_S
             return replace(self, save_s=min(save_s, MOST_SAVE_S))
-        if name == "job" and 0 < len(value) <= LONGEST_TOKEN:
+        if name == "job" and _TOKEN.fullmatch(value):
             return replace(self, token=value)
         found = _DID.fullmatch(f"did={value}") if name == "did" else None
         if found is None or abs(int(found["nice"] or 0)) > MOST_NICE:

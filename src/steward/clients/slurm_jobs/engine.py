@@ -18,7 +18,7 @@ from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm.submission import submit_once
 from steward.clients.slurm_jobs import records
 from steward.clients.slurm_jobs.change_plans import ChangePlan, plan_change
-from steward.clients.slurm_jobs.exchange import files_of
+from steward.clients.slurm_jobs.exchange import files_of, read_log
 from steward.clients.slurm_jobs.job_life import exit_status
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.clients.slurm_jobs.queue import JobQueue
@@ -30,7 +30,6 @@ __all__ = ["SlurmJobs"]
 SUBMIT_WITHIN_S = 120.0
 REQUEUED_WITHIN_S = 120.0
 POLL_S = 0.3
-MOST_LOG_BYTES = 1 << 20
 _DENIED = re.compile(r"denied|invalid user id", re.IGNORECASE)
 
 
@@ -78,9 +77,7 @@ class SlurmJobs:
             hint = "Slurm has forgotten the job; steward finds logs of jobs that it has submitted"
             raise StewardError("nobody knows where its output is", where=f"job {id_}", hint=hint)
         try:
-            with Path(path).open("rb") as file:
-                file.seek(offset)
-                data = file.read(MOST_LOG_BYTES)
+            data = read_log(Path(path), job.user, offset=offset)
         except FileNotFoundError:
             data = b""
             if job.ended:

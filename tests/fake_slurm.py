@@ -8,6 +8,7 @@ from pathlib import Path
 from steward.clients.slurm.program import SEPARATOR
 
 DATA = Path(__file__).parent / "data"
+_DELIMITER = "for each; do case $each in --delimiter=*) d=${each#*=};; esac; done;"
 
 
 def as_asked(text: bytes) -> bytes:
@@ -88,6 +89,11 @@ esac""",
         return [line for line in lines if line not in ("ping", "show config", "--version")]
 
     def prints(self, program: str, text: bytes) -> None:
+        if program == "sacct":  # it is told what separates columns
+            (self.folder / "sacct.txt").write_bytes(text)
+            print_it = f'sed "s/$(printf "\\037")/$d/g" {self.folder}/sacct.txt'
+            self.command("sacct", f'echo "$*" >> {self.folder}/past-looks; {_DELIMITER} {print_it}')
+            return
         (self.folder / f"{program}.txt").write_bytes(as_asked(text))
         self.command(program, f"cat {self.folder}/{program}.txt")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from fake_slurm import FakeSlurm, as_asked
 from patience import LONG_S
+from steward.clients.slurm.commands import SlurmCommands
 from steward.clients.slurm.control import QueueTop, RequestBudget, SlurmControl
-from steward.clients.slurm.job_mark import JobMark, LastDecision
+from steward.clients.slurm.job_mark import MOST_BYTES, MOST_NICE, JobMark, LastDecision
 from steward.clients.slurm.program import SEPARATOR, Answer, SlurmError
 from steward.clients.slurm.queue_entry import entry_from_line
 from steward.clients.slurm.refusals import refusal
@@ -187,10 +189,10 @@ def test_root_is_an_administrator(tmp_path: Path) -> None:
     | st.builds(
         LastDecision,
         id=st.sampled_from(["d-1", "d-0a9f.2"]),
-        run=st.integers(0, 2**40),
-        t_s=st.integers(0, 2**40),
+        run=st.integers(0, 10**12 - 1),
+        t_s=st.integers(0, 10**12 - 1),
         held=st.booleans(),
-        nice=st.none() | st.integers(-(2**31), 2**31),
+        nice=st.none() | st.integers(-MOST_NICE, MOST_NICE),
     ),
 )
 def test_a_mark_is_read_as_it_was_written(
@@ -255,7 +257,7 @@ def test_a_job_that_accounting_has_is_not_submitted_again(tmp_path: Path) -> Non
 def lists(folder: Path, *rows: tuple[str, str, str, str]) -> None:
     """Let squeue list jobs of this account: number, address, state and reason, with the token."""
     user = SlurmControl().user
-    short = "".join(f"{id_}\x1fsteward:job={TOKEN}\n" for id_, *_ in rows)
+    short = "".join(f"{id_}\x1fsteward:job={TOKEN}\x1f\n" for id_, *_ in rows)
     wide = "".join(
         "\x1f".join(
             [id_, address, state, reason, user, "gpu", "1794967252", "N/A", "0", "1", "1", "0", "1",
@@ -266,7 +268,9 @@ def lists(folder: Path, *rows: tuple[str, str, str, str]) -> None:
     (folder / "short").write_bytes(as_asked(short.encode()))
     (folder / "wide").write_bytes(as_asked(wide.encode()))
     slurm_says(
-        folder, "squeue", f'case "$*" in *%k*) cat {folder}/short;; *) cat {folder}/wide;; esac'
+        folder,
+        "squeue",
+        f"case $SQUEUE_FORMAT2 in *UserName*) cat {folder}/wide;; *) cat {folder}/short;; esac",
     )
 
 
@@ -315,17 +319,86 @@ def test_a_job_inherits_nothing_of_how_steward_reads_slurm(tmp_path: Path) -> No
     assert slurm.change(("sbatch",)) == "unset"
 
 
-def test_nobody_writes_lines_about_others_into_their_own_comment(tmp_path: Path) -> None:
+ROW = ["PENDING", "JobHeldUser", "root", "gpu", "1794967252", "N/A", *"01100", ""]
+
+
+def squeue_row(id_: str, name: str, comment: str) -> str:
+    return SEPARATOR.join([id_, id_, *ROW, name, comment, ""])
+
+
+def test_nobody_writes_rows_about_others_into_their_own_name_or_comment(tmp_path: Path) -> None:
     slurm = control(tmp_path)
-    rows = ["PENDING", "JobHeldUser", "root", "gpu", "1794967252", "N/A", *"01100", ""]
-    forged = "\x1f".join(["12", "--user=alice", *rows, "train", "steward:hold"])
-    real = SEPARATOR.join(["12", "12", *rows, "train", f"x\n{forged}", "\n"])
-    (tmp_path / "rows").write_text(real)
+    forged = "\x1f".join(["12", "12", *ROW, "train", "steward:hold"])
+    rows = [
+        squeue_row("12", f"x\n{forged}\n", f"y\u2028steward:saves=1\x85\n{forged}"),
+        squeue_row("13", "train|a,b", "steward:saves=5"),
+    ]
+    (tmp_path / "rows").write_text("\n".join(rows) + "\n")
     slurm_says(tmp_path, "squeue", f"cat {tmp_path}/rows")
 
-    assert slurm.jobs(["12"]) == {}  # it is not understood: nothing is done about it
-    assert entry_from_line(SEPARATOR.join(["12", "--user=alice", *rows, "x", "y", ""])) is None
-    assert entry_from_line(SEPARATOR.join(["12", "12_[1-3%2]", *rows, "x", "y", ""])) is not None
+    jobs = slurm.jobs(["12", "13"])
+
+    assert [(job.user, job.mark.hold, job.mark.save_s) for job in jobs.values()] == [
+        ("root", False, None),  # what has several lines is one comment, and no word of ours
+        ("root", False, 5.0),
+    ]
+
+
+def test_what_is_no_address_of_a_job_is_no_row() -> None:
+    assert entry_from_line(SEPARATOR.join(["12", "--user=alice", *ROW, "x", "y", ""])) is None
+    assert entry_from_line(SEPARATOR.join(["12", "12_[1-3%2]", *ROW, "x", "y", ""])) is not None
+
+
+def test_no_argument_of_a_command_shows_what_separates_columns(tmp_path: Path) -> None:
+    slurm = control(tmp_path)
+    for program in ("squeue", "sinfo", "sacct"):
+        slurm_says(tmp_path, program, f'printf "%s\\n" "$*" >> {tmp_path}/arguments')
+
+    slurm.jobs(["12"])
+    slurm.highest_priority("gpu")
+    slurm.waiting_tasks("12")
+    slurm.with_token(TOKEN)
+    with pytest.raises(PermanentError):
+        slurm.node("n1")
+    SlurmCommands(folder=f"{tmp_path}:/bin:/usr/bin").ended(past_s=60.0)
+
+    assert SEPARATOR not in (tmp_path / "arguments").read_text()  # `ps` shows them to everybody
+
+
+# -- what owners write into comments -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        f"steward:did=d-1@{'9' * 5000}~3",  # more digits than Python reads
+        f"steward:did=d-1@1~{'9' * 400}",
+        "steward:did=d-1@1~nan",
+        "steward:did=d-1@1~-5",
+        "steward:did=d-1@1~1e300",
+        "steward:did=d-1@\u0661~\u0661",  # digits of another script
+        f"steward:did=d-1@1~1+nice{'9' * 5000}",
+        f"steward:did=d-1@1~1+nice{MOST_NICE + 1}",
+        f"steward:did={'d' * 200}@1~1",
+        f"steward:saves={'9' * 5000}",
+        "steward:saves=-1",
+        "steward:saves=\u0661",
+    ],
+)
+def test_a_word_with_numbers_that_cannot_be_is_none_of_ours(forged: str) -> None:
+    mark = JobMark.read(f"night {forged}")
+
+    assert (mark.did, mark.save_s) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["x" * 70_000, "\u00e9" * 1500, "a b " * 600])
+def test_a_note_is_found_again_however_long_the_comment_was(text: str) -> None:
+    did = LastDecision(id="d-1", run=900, t_s=1000.0)
+
+    comment = replace(JobMark.read(text), did=did).comment
+
+    assert len(comment.encode()) <= MOST_BYTES  # squeue cuts what is longer
+    assert JobMark.read(comment).did == did
 
 
 def test_a_job_says_no_more_than_an_hour_for_its_save() -> None:
@@ -337,20 +410,22 @@ def test_the_first_in_line_is_the_highest_of_those_that_steward_has_not_raised(
     tmp_path: Path,
 ) -> None:
     slurm = control(tmp_path)
-    lines = (
-        "100\x1fPriority\x1f0\x1f(null)",
-        "230\x1fPriority\x1f-30\x1fsteward:did=d-1@900~950+nice0",  # raised
-        "120\x1fPriority\x1f0\x1fsteward:did=d-2@900~950+nice0",  # and lowered again
-        "150\x1fResources\x1f0\x1f(null)",
-        "more words of a comment",
+    rows = (
+        ("1", "100", "Priority", "0", "(null)"),
+        ("2", "230", "Priority", "-30", "steward:did=d-1@900~950+nice0"),  # raised
+        ("3", "120", "Priority", "0", "steward:did=d-2@900~950+nice0"),  # and lowered again
+        ("4", "150", "Resources", "0", "(null)"),
+        ("5", "125", "Priority", "3", "steward:did=d-3@900~950+nice9"),  # maybe forged
     )
-
+    texts = ["".join(f"{cell}\x1f" for cell in row) for row in rows]
     waiting = tmp_path / "waiting.txt"
     slurm_says(tmp_path, "squeue", f"cat {waiting}")
 
-    waiting.write_bytes(as_asked("\n".join(lines).encode()))
+    waiting.write_bytes(as_asked("\n".join(texts).encode()))
     highest = slurm.highest_priority("gpu")
-    waiting.write_bytes(as_asked(lines[1].encode()))
+    known = slurm.highest_priority("gpu", raised={"5"})
+    waiting.write_bytes(as_asked(texts[1].encode()))
 
-    assert highest == QueueTop(first=150, second=120)
+    assert highest == QueueTop(first=150, second=125)
+    assert known == QueueTop(first=150, second=120)
     assert slurm.highest_priority("gpu") == QueueTop(first=0, second=0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from fake_slurm import FakeSlurm, as_asked
+from fake_slurm import FakeSlurm
 from patience import LONG_S
 from steward.clients.slurm import SlurmCommands, SlurmJob
 from steward.clients.slurm.jobs import job_from_sacct
@@ -69,14 +69,13 @@ def test_only_what_ended_in_a_stretch_of_time_belongs_to_it() -> None:
 
 def test_months_are_read_a_day_at_each_poll_and_then_no_more(tmp_path: Path) -> None:
     fake = FakeSlurm(tmp_path)
-    (tmp_path / "rows").write_bytes(as_asked(RECORDED.read_bytes()))
-    fake.command("sacct", f'echo "$*" >> {tmp_path}/calls; cat {tmp_path}/rows')
+    fake.prints("sacct", RECORDED.read_bytes())
     past = history(tmp_path, lookback_s=3 * DAY_S)
 
     polls = [past.next(LAST_S + 10.0 * poll, {}) for poll in range(5)]
 
     assert [len(jobs) for jobs in polls] == [0, 0, 9, 0, 0]  # all ended on the last day
-    calls = (tmp_path / "calls").read_text().splitlines()
+    calls = (tmp_path / "past-looks").read_text().splitlines()
     assert len(calls) == 3
     assert "-S now-259201seconds -E now-172800seconds -D" in calls[0]
     assert past.is_read

@@ -10,7 +10,7 @@ from steward.observe.slurm_reservations import AHEAD_S, ReservedNodes, reserved_
 
 T_S = 1_794_995_200.0
 HOUR_S = 3600.0
-NODES = ("n1", "n2")
+NODES = {"n1": 8, "n2": 8}
 # As Slurm 22.05 prints it with SLURM_TIME_FORMAT=%s.
 LINE = (
     "ReservationName=maint StartTime=1794998728 EndTime=1795005928 Duration=02:00:00 Nodes=n[1-2] "
@@ -29,9 +29,9 @@ def reserved(*nodes: str, in_s: float, lasts_s: float = HOUR_S) -> SlurmReservat
     )
 
 
-def waiting(id_: int, minutes: int | None) -> SlurmJob:
+def waiting(id_: int, minutes: int | None, **more: object) -> SlurmJob:
     limit = {"set": minutes is not None, "infinite": minutes is None, "number": minutes}
-    made = job_from_json({"job_id": id_, "job_state": "PENDING", "time_limit": limit})
+    made = job_from_json({"job_id": id_, "job_state": "PENDING", "time_limit": limit, **more})
     assert made is not None
     return made
 
@@ -44,7 +44,7 @@ def test_a_line_of_slurms_is_a_reservation() -> None:
     found = reservation_from_line(LINE.format(cores=""))
 
     assert found is not None
-    assert (found.name, found.nodes, found.maintenance) == ("maint", NODES, True)
+    assert (found.name, found.nodes, found.maintenance) == ("maint", ("n1", "n2"), True)
     assert found.end_s - found.start_s == 2 * HOUR_S
 
 
@@ -87,6 +87,55 @@ def test_before_a_maintenance_of_all_nodes_only_those_wait_who_would_run_into_it
     found = reserved_nodes(plan, NODES, [waiting(1, 30), waiting(2, 90)], T_S)
 
     assert closed(found) == (set(), {"2"})
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "JobHeldUser",
+        "JobHeldAdmin",
+        "Dependency",
+        "BeginTime",  # in a year
+        "AssocGrpGRES",
+        "QOSMaxJobsPerUserLimit",
+        "PartitionDown",
+    ],
+)
+def test_a_job_that_cannot_start_now_closes_no_node(reason: str) -> None:
+    never = waiting(2, None, state_reason=reason)
+
+    found = reserved_nodes([reserved("n1", in_s=HOUR_S)], NODES, [waiting(1, 30), never], T_S)
+
+    assert closed(found) == (set(), set())
+
+
+def test_a_job_that_waits_for_steward_alone_counts() -> None:
+    ours = waiting(1, 90, state_reason="JobHeldUser", comment="steward:hold")
+
+    found = reserved_nodes([reserved("n1", in_s=HOUR_S)], NODES, [ours], T_S)
+
+    assert closed(found) == ({"n1"}, set())
+
+
+def test_the_long_jobs_of_one_user_close_no_node_to_others() -> None:
+    plan = [reserved("n1", in_s=HOUR_S)]
+    long = [waiting(number, None, user_name="mallory") for number in range(1, 9)]
+    short = [*long, waiting(9, 30, user_name="ada")]
+    both = [*short, waiting(10, 90, user_name="ada")]
+
+    assert closed(reserved_nodes(plan, NODES, long, T_S)) == ({"n1"}, set())
+    assert closed(reserved_nodes(plan, NODES, short, T_S)) == (set(), set())
+    assert closed(reserved_nodes(plan, NODES, both, T_S)) == ({"n1"}, set())
+
+
+def test_about_a_job_with_too_few_gpus_left_before_a_reservation_nothing_is_decided() -> None:
+    plan = [reserved("n1", in_s=HOUR_S)]
+    wide = waiting(1, 90, user_name="ada", tres_req_str="cpu=1,gres/gpu=12")
+    brief = waiting(2, 30, user_name="ada", tres_req_str="cpu=1,gres/gpu=12")
+
+    found = reserved_nodes(plan, NODES, [wide, brief], T_S)
+
+    assert closed(found) == (set(), {"1"})
 
 
 def test_that_a_node_is_closed_or_open_again_is_reported_once() -> None:

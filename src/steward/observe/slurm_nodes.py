@@ -55,8 +55,9 @@ class SlurmNodes:
         return cluster
 
     @property
-    def names(self) -> Collection[str]:
-        return self._nodes.keys()
+    def gpus(self) -> dict[str, int]:
+        """How many whole GPUs each node has."""
+        return {name: self.gpus_on((name,)) for name in self._nodes}
 
     def draining(self, reserved: Collection[str]) -> dict[NodeId, bool]:
         """Return of each node whether nothing new may start there."""

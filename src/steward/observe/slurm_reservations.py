@@ -6,8 +6,10 @@ as if the node were free stops others in vain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from steward.clients.slurm import SlurmJob
 from steward.clients.slurm.jobs import WAITING
@@ -40,26 +42,56 @@ class ReservedNodes:
 
 def reserved_nodes(
     reservations: Sequence[SlurmReservation],
-    nodes: Collection[str],
+    gpus: Mapping[str, int],
     jobs: Iterable[SlurmJob],
     t_s: float,
 ) -> ReservedNodes:
-    """Return what reservations keep from being decided at `t_s`.
+    """Return what reservations keep from being decided at `t_s`. `gpus` has them by node.
 
-    A node is closed while it is reserved, and before that as soon as the longest of the jobs that
-    wait would run into the reservation. A job that would do so on every node waits for its end.
+    A node is closed while it is reserved, and before that as soon as everybody who waits has a job
+    that would run into the reservation. A job for which too few GPUs are left before one waits for
+    its end.
     """
     next_on = _next_by_node(reservations, t_s)
     soon = {name: each for name, each in next_on.items() if each.start_s - t_s <= AHEAD_S}
     if not soon:
         return ReservedNodes()
-    free_s = {name: soon[name].start_s - t_s if name in soon else float("inf") for name in nodes}
-    longest_free_s = max(free_s.values(), default=0.0)
-    waiting = {job.id: _limit_s(job) for job in jobs if not WAITING.isdisjoint(job.states)}
-    stuck = frozenset(id_ for id_, limit_s in waiting.items() if limit_s > longest_free_s)
-    longest_s = max((s for id_, s in waiting.items() if id_ not in stuck), default=0.0)
-    closed = {name: each for name, each in soon.items() if free_s.get(name, 0.0) <= longest_s}
+    free_s = {name: soon[name].start_s - t_s if name in soon else float("inf") for name in gpus}
+    waiting = [job for job in jobs if not WAITING.isdisjoint(job.states)]
+    stuck = _without_room(waiting, free_s, gpus)
+    closing_s = _closing_s(job for job in waiting if job.id not in stuck)
+    closed = {name: each for name, each in soon.items() if free_s.get(name, 0.0) <= closing_s}
     return ReservedNodes(nodes=closed, jobs=stuck)
+
+
+def _without_room(
+    jobs: Iterable[SlurmJob], free_s: Mapping[str, float], gpus: Mapping[str, int]
+) -> frozenset[str]:
+    """Return the jobs that need more GPUs than the nodes have on which they would end in time.
+
+    One that asks for more than there are, or for parts of GPUs, is not kept waiting by that.
+    """
+    times = sorted(free_s.items(), key=lambda item: item[1])
+    until = [s for _, s in times]
+    left = [*accumulate((gpus[name] for name, _ in reversed(times)), initial=0)][::-1]
+    found = ((job, bisect_left(until, _limit_s(job))) for job in jobs)
+    return frozenset(
+        job.id for job, at in found if at == len(until) or left[at] < min(job.gpus, left[0])
+    )
+
+
+def _closing_s(jobs: Iterable[SlurmJob]) -> float:
+    """Return how long a node has to be free that is of use to anybody who waits.
+
+    Slurm itself closes no node: it only starts no job there that is too long. So the longest job of
+    each user counts, and of these the shortest; and only jobs that could start now. Else a single
+    held job without a time limit would close nodes to all others for a day.
+    """
+    longest_s: dict[str, float] = {}
+    for job in jobs:
+        if job.could_start:
+            longest_s[job.user] = max(longest_s.get(job.user, 0.0), _limit_s(job))
+    return min(longest_s.values(), default=0.0)
 
 
 def _next_by_node(

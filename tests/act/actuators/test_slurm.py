@@ -15,7 +15,7 @@ from steward.act.actuators.slurm import Slurm
 from steward.clients.slurm.program import SEPARATOR
 from steward.clock import ManualClock
 from steward.errors import PermanentError, TemporaryError
-from steward.model.actions import Drain, Save, Tell
+from steward.model.actions import Drain, Reprioritise, Save, Tell
 from steward.model.decision import Decision
 from steward.model.identity import DecisionId, JobId
 
@@ -79,7 +79,7 @@ def lists(fake: FakeSlurm, together: list[dict[str, str]], alone: dict[str, str]
     """Let squeue list jobs, an array as two tasks one by one, and a task of it alone."""
     lines = ["".join(f"{cell} {SEPARATOR}" for cell in each.values()) for each in together]
     one = "".join(f"{cell} {SEPARATOR}" for cell in alone.values())
-    tasks = [SEPARATOR.join(("41", f"41_{index}", "steward:hold")) for index in (3, 2)]
+    tasks = [SEPARATOR.join(("41", f"41_{index}", "steward:hold", "")) for index in (3, 2)]
     for name, text in (("all", lines), ("one", [one]), ("tasks", tasks)):
         (fake.folder / f"{name}.txt").write_text("\n".join(text) + "\n")
     fake.command(
@@ -182,6 +182,95 @@ def test_a_clock_that_jumps_ahead_does_not_end_a_save(fake: FakeSlurm) -> None:
     assert fake.calls() == [noted]
 
 
+def listed_with(fake: FakeSlurm, comment: str, **changed: str) -> None:
+    """List one running job of root's with a comment that its owner has written."""
+    runs = {**ARRAY, "JobID": "17", "JobArrayID": "17", "State": "RUNNING", "Reason": "None"}
+    cells = {**runs, "NodeList": "n1", "Comment": comment, **changed}
+    row = "".join(f"{cell} {SEPARATOR}" for cell in cells.values())
+    (fake.folder / "columns.txt").write_text(f"{row}\n")
+
+
+@as_root
+@pytest.mark.parametrize(
+    "rewritten",
+    [
+        "steward:saves=30 steward:did=d-stop@1794967252~{now:.0f}",  # it was asked just now
+        "steward:saves=3600 steward:did=d-stop@1794967252~{asked:.0f}",  # and needs an hour
+        "steward:saves=30",  # it was never asked
+        "nothing at all",
+    ],
+)
+def test_a_stop_is_not_delayed_by_an_owner_who_rewrites_the_comment(
+    fake: FakeSlurm, rewritten: str
+) -> None:
+    slurm, stop = engine(fake), at(preempt(job="17"))
+    listed_with(fake, "steward:saves=30")
+    slurm.carry_out(stop, T_S)
+
+    for now_s in (T_S + 10, T_S + 20, T_S + 31):
+        listed_with(fake, rewritten.format(now=now_s, asked=T_S))
+        slurm.progress(stop, now_s)
+
+    assert fake.calls()[1:] == ["requeue Incomplete 17"]
+
+
+@as_root
+def test_a_stop_is_not_skipped_by_an_owner_who_writes_that_it_is_done(fake: FakeSlurm) -> None:
+    slurm, stop = engine(fake), at(preempt(job="17"))
+    listed_with(fake, "steward:saves=30 steward:did=d-stop@1~1")  # of another run
+
+    results = [slurm.progress(stop, T_S + after_s).result for after_s in (0, 31)]
+
+    assert results == ["begun", "begun"]
+    assert fake.calls()[-1] == "requeue Incomplete 17"
+
+
+@as_root
+def test_a_start_is_not_kept_open_by_an_owner_who_rewrites_the_comment(fake: FakeSlurm) -> None:
+    slurm, made = engine(fake), at(start(job="17"))
+    results = []
+    for now_s in (T_S, T_S + 100, T_S + 200, T_S + 301):
+        note = f"steward:did=d-start@1794967252~{now_s + 50:.0f}"
+        listed_with(fake, note, State="PENDING", Reason="Resources", PriorityLong="9")
+        results.append(slurm.progress(made, now_s).result)
+
+    assert results == ["begun", "begun", "begun", "failed"]
+
+
+@as_root
+def test_a_nice_value_that_was_lent_for_a_start_is_taken_back_though_its_note_is_gone(
+    fake: FakeSlurm,
+) -> None:
+    slurm, made = engine(fake), at(start(job="17"))
+    behind = {"State": "PENDING", "Reason": "Priority", "PriorityLong": "100"}
+    listed_with(fake, "", **behind)
+    first = b"8\x1f150\x1fPriority\x1f0\x1f\x1f\n"
+    (fake.folder / "waiting.txt").write_bytes(as_asked(first))
+    which = 'case "$*" in *--partition=*) echo waiting.txt;; *) echo columns.txt;; esac'
+    fake.command("squeue", f"cat {fake.folder}/$({which})")
+    slurm.carry_out(made, T_S)
+
+    listed_with(fake, "", Nice="-51")  # it runs
+    slurm.progress(made, T_S + 5)
+
+    assert "Nice=-51 " in fake.calls()[0]
+    assert fake.calls()[1:] == ["update JobId=17 Nice=0"]
+
+
+@as_root
+def test_a_priority_is_changed_though_the_owner_has_written_that_it_was(fake: FakeSlurm) -> None:
+    slurm = engine(fake)
+    action = Reprioritise(job=JobId("17"), before=100, priority=60)
+    made = decision("d-less", action=action, t_s=T_S)
+    note = "steward:did=d-less@1794967252~1794967300+nice0"
+    listed_with(fake, note, State="PENDING", Reason="Priority", PriorityLong="100")
+
+    slurm.carry_out(made, T_S)
+    slurm.progress(made, T_S + 1)  # not seen yet, and known to be done
+
+    assert [call.split()[2] for call in fake.calls()] == ["Nice=40"]
+
+
 @as_root
 def test_what_was_stopped_for_a_start_goes_on_when_that_job_runs(fake: FakeSlurm) -> None:
     slurm, stop = engine(fake), at(preempt("d-1", job="21"))  # it is back in the queue
@@ -223,9 +312,9 @@ def test_only_who_others_made_room_for_passes_the_job_for_which_slurm_keeps_room
     cells = held.replace(b"JobHeldUser", b"Priority   ").split(b"\x1f")
     cells[-5] = b"100".ljust(len(cells[-5]))  # its priority
     (fake.folder / "columns.txt").write_bytes(as_asked(b"\x1f".join(cells)))
-    waiting = b"150\x1fResources\x1f0\x1f(null)\n120\x1fPriority\x1f0\x1f(null)\n"
+    waiting = b"8\x1f150\x1fResources\x1f0\x1f\x1f\n9\x1f120\x1fPriority\x1f0\x1f\x1f\n"
     (fake.folder / "waiting.txt").write_bytes(as_asked(waiting))
-    which = 'case "$*" in *--format=*) echo waiting.txt;; *) echo columns.txt;; esac'
+    which = 'case "$*" in *--partition=*) echo waiting.txt;; *) echo columns.txt;; esac'
     fake.command("squeue", f"cat {fake.folder}/$({which})")
 
     engine(fake).carry_out(replace(at(start(job="18")), after=after), T_S)

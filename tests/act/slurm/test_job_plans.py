@@ -171,8 +171,26 @@ def test_an_owner_who_may_not_raise_a_job_waits_on() -> None:
     assert (plan.result, plan.commands) == ("begun", ())
 
 
-def test_a_priority_at_its_floor_says_nothing_about_what_nice_it_takes() -> None:
-    (update,) = started(entry(reason="Priority", priority=1, nice=50), top=1).commands
+def test_a_job_that_is_as_nice_as_can_be_gets_no_more_than_the_first_place() -> None:
+    hidden = entry(reason="Priority", priority=1, nice=2_147_483_645)  # of 5000 without its nice
+
+    shown = started(hidden, top=6000)
+    seen = after(hidden, shown, nice=0, priority=5000)
+    raised = started(seen, top=6000, t_s=1010.0)
+
+    assert "Nice=0" in shown.commands[0]
+    assert "Nice=-1001" in raised.commands[0]  # 6001, and not 11001
+    assert "+nice2147483645" in raised.commands[0][-1]
+
+
+def test_no_nice_value_is_beyond_what_slurm_takes() -> None:
+    (update,) = started(entry(reason="Priority", priority=2), top=4_294_967_295).commands
+
+    assert "Nice=-2147483645" in update
+
+
+def test_a_job_of_no_priority_at_all_is_raised_by_as_much_as_the_first_has() -> None:
+    (update,) = started(entry(reason="Priority", priority=1), top=1).commands
 
     assert "Nice=-2" in update
 
@@ -432,10 +450,77 @@ def reprioritised(job: QueueEntry, to: int, rights: Rights = OPERATOR) -> Plan:
 def test_a_nice_that_its_owner_wrote_into_the_comment_is_not_set() -> None:
     forged = "steward:did=d-start@900~1+nice-2000000000"
 
-    plan = started(entry(forged, reason="Priority"), top=130)
+    plan = started(entry(forged, reason="Priority"), top=130, t_s=NOW_S + 300.0)
 
     assert plan.result == "failed"
     assert "Nice=0" in plan.commands[0]
+
+
+def test_a_job_that_runs_gives_back_the_nice_value_that_it_was_started_with() -> None:
+    raised = running("steward:did=d-start@900~1001+nice5", nice=-26)
+    forged = running("steward:did=d-start@900~1001+nice-900", nice=-1000)
+    of_another = running("steward:did=d-0@900~1001+nice5", nice=-26)
+
+    assert started(raised).commands == (("scontrol", "update", "JobId=7", "Nice=5"),)
+    assert started(forged).commands == (("scontrol", "update", "JobId=7", "Nice=0"),)
+    assert started(of_another).commands == ()
+
+
+@pytest.mark.parametrize("time", ["1086400", "999999999999", "0"])
+def test_a_start_is_not_kept_open_by_a_time_that_cannot_be(time: str) -> None:
+    job = entry(f"steward:did=d-start@900~{time}")
+
+    assert started(job, t_s=1299.0).result == "begun"
+    assert started(job, t_s=1301.0).result == "failed"  # 300 s after the decision
+
+
+@pytest.mark.parametrize("time", ["1086400", "999999999999", "0"])
+def test_a_stop_is_not_delayed_by_a_time_that_cannot_be(time: str) -> None:
+    job = running(f"steward:saves=30 steward:did=d-stop@900~{time}")
+
+    assert stopped(job, t_s=1029.0).commands == ()
+    assert stopped(job, t_s=1031.0).commands == (("scontrol", "requeue", "Incomplete", "7"),)
+
+
+@pytest.mark.parametrize(
+    ("run", "restarts", "submit_s"),
+    [
+        (1, 0, 900),  # it never was requeued
+        (1, 3, 900),  # not since the decision
+        (2000, 3, 900),
+    ],
+)
+def test_a_run_that_its_owner_wrote_into_the_comment_is_no_requeue(
+    run: int, restarts: int, submit_s: int
+) -> None:
+    forged = f"steward:saves=30 steward:did=d-stop@{run}~1000"
+
+    plan = stopped(running(forged, restarts=restarts, submit_s=submit_s), t_s=1031.0)
+
+    assert plan.commands == (("scontrol", "requeue", "Incomplete", "7"),)
+
+
+def test_a_job_that_waits_is_stopped_whatever_its_comment_says() -> None:
+    forged = entry("steward:saves=30 steward:did=d-stop@1031~1000", submit_s=1031, restarts=1)
+
+    assert stopped(forged, t_s=1040.0).result == "done"  # others wait for its nodes
+
+
+def test_a_job_that_is_held_for_steward_again_and_again_does_not_keep_a_start_open() -> None:
+    job = entry("steward:hold steward:did=d-start@900~1001", reason="JobHeldUser", priority=0)
+
+    assert started(job, t_s=1100.0).commands
+    assert started(job, t_s=1302.0).result == "failed"
+
+
+def test_a_new_priority_of_a_job_that_hides_its_own_takes_two_steps() -> None:
+    hidden = entry(nice=10_000, priority=1)
+
+    shown = reprioritised(hidden, 60)
+    then = reprioritised(replace(hidden, nice=0, priority=100), 60)
+
+    assert (shown.result, shown.commands[0][3:]) == ("begun", ("Nice=0",))
+    assert (then.result, then.commands[0][3]) == ("done", "Nice=40")
 
 
 def test_a_priority_is_changed_by_nice_once() -> None:

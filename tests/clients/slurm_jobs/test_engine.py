@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 from fake_slurm import FakeSlurm, as_asked
 from steward.clients.slurm.control import SlurmControl
+from steward.clients.slurm.job_mark import JobMark
+from steward.clients.slurm.program import SEPARATOR
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.job_life import exit_status, life_of, story_of
 from steward.clients.slurm_jobs.listed_job import listed_from_sacct, listed_from_squeue
+from steward.clients.slurm_jobs.records import short_record
 from steward.errors import StewardError
 
 DATA = Path(__file__).parents[2] / "data" / "slurm-22.05"
@@ -25,9 +29,10 @@ LISTED = [
 ACCOUNTED = [
     job
     for line in as_asked((DATA / "sacct-listed.txt").read_bytes()).decode().splitlines()
-    if (job := listed_from_sacct(line)) is not None
+    if (job := listed_from_sacct(line, SEPARATOR)) is not None
 ]
 JOBS = {job.id: job for job in LISTED}
+USER = SlurmControl().user
 
 
 class Bench:
@@ -89,7 +94,7 @@ def test_accounting_knows_the_token_of_what_was_submitted() -> None:
 
 def test_what_is_no_job_is_not_listed() -> None:
     assert listed_from_squeue("squeue: error: nothing") is None
-    assert listed_from_sacct("12|12|x") is None
+    assert listed_from_sacct("12|12|x", "|") is None
 
 
 def test_a_number_that_was_given_again_is_another_job() -> None:
@@ -247,16 +252,16 @@ def test_what_slurm_cannot_do_is_refused_with_the_reason(
     assert bench.fake.calls() == []
 
 
-def saving(bench: Bench, folder: Path, answer: dict[str, object]) -> None:
-    """Let job 16 run in this folder, and answer a signal to its shell."""
-    files = folder / ".steward-root" / JOBS["16"].mark.token
+def saving(bench: Bench, folder: Path, answer: dict[str, object], *, user: str = USER) -> None:
+    """Let job 16 of a user run in this folder, and answer a signal to its shell."""
+    files = folder / f".steward-{user}" / JOBS["16"].mark.token
     files.mkdir(parents=True)
     (files / "can_save.json").write_text('{"can": true}')
     (files / "next.json").write_text(json.dumps(answer))
     lines = (DATA / "squeue-listed.txt").read_bytes().splitlines(keepends=True)
     line = next(each for each in lines if each.startswith(b"16 "))
     cells = line.split(b"\x1f")
-    cells[-3] = str(folder).encode()
+    cells[-3], cells[4] = str(folder).encode(), user.encode()
     bench.fake.prints("squeue", b"\x1f".join(cells))
     bench.fake.command(
         "scancel",
@@ -326,10 +331,73 @@ def test_the_log_of_a_forgotten_job_is_where_its_shell_noted_it(
     bench: Bench, tmp_path: Path
 ) -> None:
     saving(bench, tmp_path / "ada", {})
-    files = tmp_path / "ada" / ".steward-root" / JOBS["16"].mark.token
+    files = tmp_path / "ada" / f".steward-{USER}" / JOBS["16"].mark.token
     (files / "output").write_text(f"{tmp_path}/log.txt\n")
     (tmp_path / "log.txt").write_text("hello\n")
 
     log = bench.jobs.log("16")
 
     assert (log.read().text, log.read().text) == ("hello\n", "")
+
+
+def test_a_log_that_is_not_the_owners_is_read_by_nobody_else(bench: Bench, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("of whoever types\n")
+    (tmp_path / "log.txt").symlink_to(secret)
+    saving(bench, tmp_path / "ada", {}, user="games")
+    shown = f"echo '   StdOut={tmp_path}/log.txt'"
+    bench.fake.command(
+        "scontrol", f"[ $1 != ping ] || echo 'Slurmctld is UP'; [ $1 = ping ] || {shown}"
+    )
+
+    with pytest.raises(StewardError, match="does not belong to games"):
+        bench.jobs.log("16").read()
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(bench: Bench, tmp_path: Path) -> None:
+    saving(bench, tmp_path / "ada", {})
+    files = tmp_path / "ada" / f".steward-{USER}" / JOBS["16"].mark.token
+    (files / "output").write_text(f"{tmp_path}/pipe\n")
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(StewardError, match="cannot be read"):
+        bench.jobs.log("16").read()
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "endless", "deep", "somebody else's folder"])
+def test_files_that_a_job_cannot_have_written_say_nothing(
+    bench: Bench, tmp_path: Path, what: str
+) -> None:
+    folder = tmp_path / "ada"
+    saving(bench, folder, {}, user="games" if what == "somebody else's folder" else USER)
+    (files,) = folder.glob(".steward-*/*")
+    able = files / "can_save.json"
+    (files / "next.json").write_text('{"can": true}')
+    if what != "somebody else's folder":
+        able.unlink()
+    match what:
+        case "link":
+            able.symlink_to(files / "next.json")
+        case "pipe":
+            os.mkfifo(able)
+        case "endless":
+            able.symlink_to("/dev/zero")
+        case "deep":
+            able.write_text("[" * 200_000)
+
+    found = bench.jobs.show("16")
+
+    assert found["can_save"] is None
+
+
+@pytest.mark.parametrize("token", ["../../bob/.steward-bob/x", "/etc", "..", "a/b", "x" * 300])
+def test_a_token_that_is_no_name_of_a_folder_is_none(token: str) -> None:
+    mark = JobMark.read(f"steward:job={token}")
+
+    assert (mark.token, mark.rest) == ("", f"steward:job={token}")
+
+
+def test_a_name_moves_no_cursor(bench: Bench) -> None:
+    hostile = replace(JOBS["16"], name="train\x1b[2J\r\nroot")
+
+    assert short_record(hostile)["name"] == "train?[2J??root"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fake_slurm import as_asked
-from steward.clients.slurm_jobs import job_log
+from steward.clients.slurm_jobs import exchange, job_log
 from steward.clients.slurm_jobs.job_log import SlurmLog
 from steward.clients.slurm_jobs.listed_job import ListedJob, listed_from_squeue
 from steward.errors import StewardError
@@ -94,7 +94,9 @@ def test_the_files_of_all_runs_are_read_in_their_order(tmp_path: Path) -> None:
 def test_slurm_is_not_asked_for_each_part_of_a_large_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_log, "MOST_BYTES", 2 * job_log.KNOWN_BYTES)
+    most = 2 * job_log.KNOWN_BYTES
+    monkeypatch.setattr(exchange, "MOST_LOG_BYTES", most)
+    monkeypatch.setattr(job_log, "MOST_LOG_BYTES", most)
     path = tmp_path / "slurm-16.out"
     path.write_text("€ " * 2000)
     asked = Asked(path)

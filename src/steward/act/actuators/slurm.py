@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from steward.act.slurm import node_plans
 from steward.act.slurm.job_plans import JobPlans
+from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
@@ -93,6 +94,7 @@ class Slurm:
         self._time = SteadyTime(self._clock, least_s=0.0)  # a clock that jumps ends no save
         self._next_s: dict[DecisionId, float] = {}
         self._stopped = StoppedJobs()
+        self._notes = OwnNotes()
 
     def available(self) -> Availability:
         if self._slurm.programs.find("scontrol") is None:
@@ -133,7 +135,9 @@ class Slurm:
             self._slurm.change(command)
         if plan.result != "begun":
             self._let_go_on(decision, plan, t_s)
-        return self._receipt(decision, self._settled(decision, plan, t_s), t_s)
+        settled = self._settled(decision, plan, t_s)
+        self._notes.keep(decision, settled)
+        return self._receipt(decision, settled, t_s)
 
     def progress(self, decision: Decision, t_s: float) -> Receipt:
         """Do what is next for it. How far it is can be read from Slurm, so this is the same."""
@@ -159,7 +163,9 @@ class Slurm:
             case Start() | Resume() | Preempt() | Reprioritise() | Resize() | Save() as action:
                 job = self._job(action.job, t_s)
                 refused = refused_owner(job, rights) or other_job(job, decision)
-                return refused or self._job_plan(job, decision, rights, now_s)
+                if refused is not None:
+                    return refused
+                return self._job_plan(self._notes.recalled(job, decision), decision, rights, now_s)
             case Drain() as action:
                 return self._node_plan(action, decision, rights, node_plans.drain)
             case Undrain() as action:
@@ -198,12 +204,16 @@ class Slurm:
         """
         others = (each for each in self._listed.values() if each.id != job.id)
         known = [each for each in others if job.array and each.array == job.array]
-        if began := next((each for each in known if _is_about(each.mark, decision)), None):
-            return began
+        ours = self._notes.address_of(decision)
+        began = [each for each in known if each.address == ours]
+        began += [each for each in known if not ours and _is_about(each.mark, decision)]
+        if began:
+            return began[0]
         if not job.is_many:
             return None
         tasks = self._slurm.waiting_tasks(job.array)
-        here = [each for each in tasks if _is_about(each.mark, decision)]
+        here = [each for each in tasks if each.address == ours]
+        here += [each for each in tasks if not ours and _is_about(each.mark, decision)]
         here += [each for each in tasks if each.job == job.id]
         return self._slurm.task(here[0].address) if here else None
 
@@ -216,6 +226,7 @@ class Slurm:
         behind = job.waits and job.reason == "Priority"
         top = self._top_of(job.partition, decision) if behind else 0
         rest_s = self._stopped.rest_s(job, t_s)
+        job = self._notes.recalled(job, decision)
         return self._plans.start(job, decision, rights, t_s, top=top, rest_s=rest_s)
 
     def _node_plan(
@@ -269,7 +280,9 @@ class Slurm:
         is the widest as a rule, and would wait until no other is there.
         """
         if partition not in self._tops:
-            self._tops[partition] = self._slurm.highest_priority(partition)
+            self._tops[partition] = self._slurm.highest_priority(
+                partition, raised=self._notes.raised
+            )
         top = self._tops[partition]
         return top.first if decision.after else top.second
 

@@ -1,7 +1,8 @@
 """Plans for jobs: start, preempt, save, reprioritise, resize.
 
 Each is a function of what squeue lists, so the same call begins a decision, follows it, and goes on
-with it after a restart: how far it is can be read from the job's comment (`JobMark`).
+with it after a restart: how far it is can be read from the job's comment (`JobMark`). The owner of
+the job may have written that: it is believed only as far as it can be true and harms nobody else.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
-from steward.act.slurm.plan import Plan, begun, done, failed
+from steward.act.slurm.plan import Plan, begun, credible, done, failed, was_requeued
 from steward.act.slurm.stopped_jobs import REST_S
 from steward.clients.slurm import changes
 from steward.clients.slurm.changes import Command
-from steward.clients.slurm.job_mark import LastDecision
+from steward.clients.slurm.job_mark import MOST_NICE, JobMark, LastDecision
 from steward.clients.slurm.queue_entry import QueueEntry
 from steward.clients.slurm.rights import Level, Rights
 from steward.model.actions import Reprioritise, Resize
@@ -25,6 +26,7 @@ __all__ = ["JobPlans"]
 ASK_TO_SAVE = "USR2"  # NCCL once took USR1 for itself
 CLOCKS_AGREE_S = 60.0
 BEFORE_END_S = 2.0  # before its time limit: who is requeued later is ended by it, and is over
+LOWEST_PRIORITY = 2  # what Slurm shows for all that is not above it
 COMPLETES_S = 1.5  # after a requeue, nodes are seldom free earlier
 _PASSES = {"", "Resources", "Priority", "BeginTime", "Cleaning", "Prolog"}  # reasons to wait
 
@@ -60,11 +62,12 @@ class JobPlans:
         """
         if not job.waits:
             return _started(job, decision)
-        did = job.mark.did
+        did = _ours(job, decision, t_s)
         nice = _nice_to_be_next(job, rights, top)
-        ours = did is not None and did.id == decision.id
-        if did is not None and ours and not (job.held_by and job.mark.hold):
-            return self._follow_start(job, did, t_s, nice=nice)
+        if did is not None:
+            late = t_s - did.t_s >= self.start_within_s
+            if late or not (job.held_by and job.mark.hold):
+                return self._follow_start(job, did, t_s, nice=nice)
         if nice is None:
             return failed(f"job {job.id} waits behind others, and only an operator may raise it")
         if why := _keeps_waiting(job):
@@ -72,12 +75,13 @@ class JobPlans:
         noted = _noted(job, decision, t_s, nice=job.nice if nice != job.nice else None)
         update = changes.update_job(
             job.address,
-            comment=noted,
+            comment=noted.comment,
             nice=nice if nice != job.nice else None,
             start_in_s=_start_in_s(job, t_s, rest_s),
         )
         first = _released(job, decision, t_s) if job.held_by else ()
-        return begun(f"job {job.id} may start: Slurm chooses when and where", *first, update)
+        plan = begun(f"job {job.id} may start: Slurm chooses when and where", *first, update)
+        return replace(plan, noted=replace(job, mark=noted))
 
     def _follow_start(
         self, job: QueueEntry, did: LastDecision, t_s: float, *, nice: int | None
@@ -88,14 +92,14 @@ class JobPlans:
         waited_s = t_s - did.t_s
         if waited_s < self.start_within_s:
             text = f"job {job.id} waits in Slurm: {job.reason or 'not looked at yet'}"
-            noted, raise_to = replace(job.mark, hold=False), None
+            noted, raise_to = replace(job.mark, hold=False, did=did), None
             if nice is not None and nice < job.nice:
                 before = job.nice if did.nice is None else did.nice
                 noted, raise_to = replace(noted, did=replace(did, nice=before)), nice
-            if raise_to is None and noted == job.mark:
-                return begun(text)
+            same = raise_to is None and not job.mark.hold
             update = changes.update_job(job.address, comment=noted.comment, nice=raise_to)
-            return begun(text, update)
+            plan = begun(text, *(() if same else (update,)))
+            return replace(plan, noted=replace(job, mark=noted))
         why = f"Slurm did not start job {job.id} within {self.start_within_s:.0f} s: {job.reason}"
         if did.nice is None:
             return failed(why)
@@ -107,20 +111,24 @@ class JobPlans:
 
     def preempt(self, job: QueueEntry, decision: Decision, t_s: float) -> Plan:
         """Let a running job save, then put it back into the queue."""
-        did = job.mark.did
-        if did is not None and did.id == decision.id:
-            return self._follow_preempt(job, did, t_s)
+        did = _ours(job, decision, t_s)
+        if did is not None:
+            plan = self._follow_preempt(job, did, decision, t_s)
+            return replace(plan, noted=replace(job, mark=replace(job.mark, did=did)))
         if why := self._unfit_for_preempt(job, decision, t_s):
             return failed(f"job {job.id} {why}")
-        raised = did.nice if did is not None else None  # it was, to start: not to start again
+        before = job.mark.did
+        raised = before.nice if before is not None else None  # it was, to start: not again
         noted = _noted(job, decision, t_s, held=self.hold_preempted, nice=raised)
-        note = changes.update_job(job.address, comment=noted)
+        note = changes.update_job(job.address, comment=noted.comment)
         if job.mark.save_s is None:
             requeue = changes.requeue(job.address, hold=self.hold_preempted)
-            return begun(f"job {job.id} is stopped without saving", note, requeue)
+            plan = begun(f"job {job.id} is stopped without saving", note, requeue)
+            return replace(plan, noted=replace(job, mark=noted))
         ask = changes.signal_batch(job.address, ASK_TO_SAVE)  # first: asked twice does no harm
         text = f"job {job.id} was asked to save; it is requeued in {job.mark.save_s:.0f} s"
-        return begun(text, ask, note, next_s=_tenths(t_s) + job.mark.save_s)
+        plan = begun(text, ask, note, next_s=_tenths(t_s) + job.mark.save_s)
+        return replace(plan, noted=replace(job, mark=noted))
 
     def _unfit_for_preempt(self, job: QueueEntry, decision: Decision, t_s: float) -> str:
         """Return why a job cannot be preempted, or an empty text."""
@@ -138,17 +146,19 @@ class JobPlans:
         }
         return next((text for text, holds in faults.items() if holds), "")
 
-    def _follow_preempt(self, job: QueueEntry, did: LastDecision, t_s: float) -> Plan:
+    def _follow_preempt(
+        self, job: QueueEntry, did: LastDecision, decision: Decision, t_s: float
+    ) -> Plan:
         if job.state == "COMPLETING":
             text = f"job {job.id} is completing: its nodes are not free yet"
             return begun(text, next_s=t_s + COMPLETES_S)
-        if job.submit_s != did.run:
+        if job.waits or (job.runs and was_requeued(job, did, decision)):
             text = f"job {job.id} was put back into the queue and is {job.state.lower()}"
             return done(text, *_lowered(job, did))
         if job.ended:
             why = f"job {job.id} ended by itself ({job.state.lower()}) before it was requeued"
             return failed(f"{why}: it is not in the queue; a job goes on after {ASK_TO_SAVE}")
-        left_s = min(did.t_s, t_s) + (job.mark.save_s or 0.0) - t_s
+        left_s = did.t_s + (job.mark.save_s or 0.0) - t_s
         left_s = min(left_s, _left_s(job, t_s))  # somebody may have shortened its limit since
         if not job.runs:
             return begun(f"job {job.id} is {job.state.lower()}")
@@ -179,8 +189,10 @@ class JobPlans:
             return failed(f"job {job.id} {why}")
         ask = changes.signal_batch(job.address, ASK_TO_SAVE)  # first: asked twice does no harm
         raised = did.nice if did is not None else None
-        note = changes.update_job(job.address, comment=_noted(job, decision, t_s, nice=raised))
-        return replace(done(f"job {job.id} was asked to save", ask, note), over=True)
+        noted = _noted(job, decision, t_s, nice=raised)
+        note = changes.update_job(job.address, comment=noted.comment)
+        plan = done(f"job {job.id} was asked to save", ask, note)
+        return replace(plan, over=True, noted=replace(job, mark=noted))
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -193,12 +205,16 @@ class JobPlans:
         if not job.waits or job.held_by:
             state = f"held ({job.reason})" if job.held_by else job.state.lower()
             return failed(f"job {job.id} is {state}: it has no place in the queue")
+        if _is_at_floor(job):
+            text = f"job {job.id} shows no priority with nice {job.nice}: it gets 0 first"
+            return begun(text, changes.update_job(job.address, nice=0))
         nice = _nice_for(job, action.priority)
         if nice < min(0, job.nice) and not rights.at_least(Level.OPERATOR):
             return failed(f"job {job.id} would need nice {nice}: only an operator may go below 0")
         noted = _noted(job, decision, t_s, nice=job.nice)
-        update = changes.update_job(job.address, nice=nice, comment=noted)
-        return done(f"job {job.id} has nice {nice} instead of {job.nice}", update)
+        update = changes.update_job(job.address, nice=nice, comment=noted.comment)
+        plan = done(f"job {job.id} has nice {nice} instead of {job.nice}", update)
+        return replace(plan, noted=replace(job, mark=noted))
 
     def resize(self, job: QueueEntry, action: Resize) -> Plan:
         """Take whole nodes from a running job: Slurm can do no more."""
@@ -243,12 +259,22 @@ def _left_s(job: QueueEntry, t_s: float) -> float:
     return inf if job.end_s is None else job.end_s - BEFORE_END_S - t_s
 
 
-def _started(job: QueueEntry, decision: Decision) -> Plan:
-    """Return what became of a start of a job that does not wait any more."""
-    if job.runs:
-        return done(f"job {job.id} runs on {', '.join(job.nodes) or 'its nodes'}")
+def _ours(job: QueueEntry, decision: Decision, t_s: float) -> LastDecision | None:
+    """Return the note of this decision on a job; None if it was not begun, or ended otherwise."""
     did = job.mark.did
-    ours = did is not None and did.id == decision.id and job.state != "CANCELLED"
+    return None if did is None or did.id != decision.id else credible(did, decision, t_s)
+
+
+def _started(job: QueueEntry, decision: Decision) -> Plan:
+    """Return what became of a start of a job that does not wait any more.
+
+    One that runs needs its nice value no longer: its owner would be first again by a requeue.
+    """
+    did = job.mark.did if job.mark.did is not None and job.mark.did.id == decision.id else None
+    if job.runs:
+        lowered = () if did is None else _lowered(job, did)
+        return done(f"job {job.id} runs on {', '.join(job.nodes) or 'its nodes'}", *lowered)
+    ours = did is not None and job.state != "CANCELLED"
     if job.state == "COMPLETED" or (job.ended and ours):
         return replace(done(f"job {job.id} has run, and is {job.state.lower()}"), over=True)
     report = failed if job.ended else begun  # one that completes may be on its way back
@@ -286,7 +312,7 @@ def _nice_to_be_next(job: QueueEntry, rights: Rights, top: int) -> int | None:
     """Return the nice value with which a job is first in line; None without the rights."""
     if job.held_by or job.reason != "Priority" or job.priority > top:
         return job.nice
-    wanted = _nice_for(job, top + 1)
+    wanted = 0 if _is_at_floor(job) else _nice_for(job, top + 1)
     if rights.at_least(Level.OPERATOR):
         return wanted
     return max(0, wanted) if job.nice > 0 else None
@@ -304,31 +330,41 @@ def _start_in_s(job: QueueEntry, t_s: float, rest_s: int | None) -> int | None:
 def _lowered(job: QueueEntry, did: LastDecision) -> tuple[Command, ...]:
     """Return what takes back the nice value with which a job was started before it was stopped.
 
-    Else it would be first in line for the GPUs that it has just made free.
+    Else it would be first in line for the GPUs that it has just made free. Never below 0: its owner
+    may have written the value into the comment, and could set that much themselves.
     """
-    if did.nice is None or not job.waits or job.nice >= did.nice:
+    if did.nice is None or job.nice >= did.nice:
         return ()
     return (changes.update_job(job.address, nice=max(did.nice, 0)),)
+
+
+def _is_at_floor(job: QueueEntry) -> bool:
+    """Return whether a job's own nice value hides what its priority is without it.
+
+    Slurm shows 1 or 2 for all that is lower. Whoever guesses the rest gives a job that was made as
+    nice as possible more than any other has.
+    """
+    return job.priority <= LOWEST_PRIORITY and job.nice > 0
 
 
 def _nice_for(job: QueueEntry, priority: int) -> int:
     """Return the nice value that gives a job this priority.
 
-    Slurm shows 1 for all that is lower, where the sum of a job's factors, at least 0, is unknown.
+    The sum of a job's factors is at least 0: that is what it is where none is shown.
     """
-    factors = job.priority + job.nice if job.priority > 1 else 0
-    return factors - priority
+    factors = job.priority + job.nice if job.priority > LOWEST_PRIORITY else 0
+    return max(-MOST_NICE, min(factors - priority, MOST_NICE))
 
 
 def _noted(
     job: QueueEntry, decision: Decision, t_s: float, *, held: bool = False, nice: int | None = None
-) -> str:
+) -> JobMark:
     """Return the comment with this decision as the last one; a hold for us is used up by it.
 
     Rounded up: a job has at least the time to save that it asked for.
     """
     did = _did(job, decision, t_s, held=held, nice=nice)
-    return replace(job.mark, did=did, hold=False).comment
+    return replace(job.mark, did=did, hold=False)
 
 
 def _did(

@@ -21,7 +21,7 @@ from steward.clients.slurm.accounting import (
 from steward.clients.slurm.jobs import SACCT_FIELDS, SlurmJob, job_from_json, job_from_sacct
 from steward.clients.slurm.json_stream import read_entries
 from steward.clients.slurm.nodes import SlurmNode, node_from_json
-from steward.clients.slurm.program import SEPARATOR, SlurmError, SlurmPrograms
+from steward.clients.slurm.program import SlurmError, SlurmPrograms, fresh_separator
 from steward.clients.slurm.reservations import SlurmReservation, reservation_from_line
 from steward.errors import StewardError
 
@@ -90,11 +90,12 @@ class SlurmCommands:
         `every_run`: also the runs before the last of jobs that were requeued.
         """
         since, until = (f"now-{max(1, int(each))}seconds" for each in (past_s + 1.0, up_to_s))
-        how = ["-a", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", "-S", since]
+        separator = fresh_separator()
+        how = ["-a", "-X", "-n", "-P", f"--delimiter={separator}", "-S", since]
         how += ["-E", until] if up_to_s >= 1.0 else []
         how += ["-D"] if every_run else []
         how += ["-o", ",".join(SACCT_FIELDS)]
-        jobs = [_tried_line(line) for line in self._lines(["sacct", *how])]
+        jobs = [_tried_line(line, separator) for line in self._lines(["sacct", *how])]
         self.refused += sum(job is None for job in jobs)
         return [job for job in jobs if job is not None]
 
@@ -171,10 +172,10 @@ class SlurmCommands:
         return SlurmError(problem, where=command[0], hint=f"{_HINT}, or raise timeout_s")
 
 
-def _tried_line(line: str) -> SlurmJob | None:
+def _tried_line(line: str, separator: str) -> SlurmJob | None:
     """Make a job of a line of sacct; None of one that is nonsense."""
     try:
-        return job_from_sacct(line, SEPARATOR)
+        return job_from_sacct(line, separator)
     except (ValueError, OverflowError):
         return None
 

@@ -7,13 +7,21 @@ import pwd
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from steward.clients.slurm.changes import Command
-from steward.clients.slurm.job_mark import JobMark
-from steward.clients.slurm.program import SEPARATOR, Answer, SlurmError, SlurmPrograms
-from steward.clients.slurm.queue_entry import COLUMNS, QueueEntry, entry_from_line
+from steward.clients.slurm.job_mark import MOST_BYTES, JobMark
+from steward.clients.slurm.program import (
+    SEPARATOR,
+    Answer,
+    SlurmError,
+    SlurmPrograms,
+    fresh_separator,
+    rows_of,
+    squeue_form,
+)
+from steward.clients.slurm.queue_entry import COLUMN_COUNT, COLUMNS, QueueEntry, entry_from_line
 from steward.clients.slurm.refusals import reason_in, refusal
 from steward.clock import Clock, WallClock
 from steward.errors import PermanentError, StewardError, TemporaryError
@@ -23,6 +31,14 @@ __all__ = ["NodeEntry", "QueueTop", "RequestBudget", "SlurmControl", "WaitingTas
 PING_S = 3.0  # a healthy controller answers in 20 ms; a hung one makes each command wait for 10 s
 OUR_SHARE = 2 / 3
 FRESH_S = 2.0  # for so long after an answer the controller is not pinged again
+_TASK = re.compile(r"\d+_\d+")
+_PLACE_IN_QUEUE = {
+    "JobArrayID": 64,
+    "PriorityLong": 24,
+    "Reason": 256,
+    "Nice": 24,
+    "Comment": MOST_BYTES,
+}
 _DOWN = "look at `scontrol ping` and at slurmctld's log on the controller"
 
 
@@ -157,14 +173,14 @@ class SlurmControl:
 
         Else squeue shows held tasks as one, with the comment of one of them.
         """
-        form = f"--format={SEPARATOR.join(('%A', '%i', '%k'))}"
-        how = ("--noheader", "--array", "--states=PENDING", f"--jobs={array}", form)
-        cells = [line.split(SEPARATOR) for line in self._read(("squeue", *how)).split("\n")]
+        how = ("--noheader", "--array", "--states=PENDING", f"--jobs={array}")
+        cells = self._cells(how, {"JobID": 32, "JobArrayID": 64, "Comment": MOST_BYTES})
         found = [
             WaitingTask(job=id_, address=address, mark=JobMark.read(comment))
-            for id_, address, comment in (each for each in cells if len(each) == 3)
+            for id_, address, comment in cells
+            if _TASK.fullmatch(address)
         ]
-        return sorted(found, key=lambda each: int(each.address.partition("_")[2] or 0))
+        return sorted(found, key=lambda each: int(each.address.partition("_")[2]))
 
     def task(self, address: str) -> QueueEntry | None:
         """Return one task of an array; None if Slurm has forgotten it."""
@@ -177,25 +193,28 @@ class SlurmControl:
 
     def with_token(self, token: str) -> list[QueueEntry]:
         """Return this account's jobs with that token in their comment, oldest first."""
-        form = f"--format=%A{SEPARATOR}%k"
-        how = ("--noheader", "--states=all", f"--user={self.user}", form)
-        lines = [line.partition(SEPARATOR) for line in self._read(("squeue", *how)).split("\n")]
-        ids = {id_.strip() for id_, _, text in lines if JobMark.read(text).token == token}
+        how = ("--noheader", "--states=all", f"--user={self.user}")
+        cells = self._cells(how, {"JobID": 32, "Comment": MOST_BYTES})
+        ids = {id_ for id_, comment in cells if JobMark.read(comment).token == token}
         found = self._entries(("--jobs=" + ",".join(sorted(ids)),)) if ids else []
         ours = [each for each in found if each.mark.token == token]
         return sorted(ours, key=lambda each: int(each.id))
 
-    def highest_priority(self, partition: str) -> QueueTop:
+    def highest_priority(
+        self, partition: str, *, raised: Collection[str] = frozenset()
+    ) -> QueueTop:
         """Return the highest priorities of the jobs that wait in a partition.
 
         Without those that steward has raised: who is raised above them would go before them, and
-        the last one first.
+        the last one first. `raised` are the addresses of those that are known to be.
         """
-        columns = SEPARATOR.join(("%Q", "%r", "%y", "%k"))
-        how = ("--noheader", "--states=PENDING", f"--partition={partition}", f"--format={columns}")
-        lines = (line.split(SEPARATOR) for line in self._read(("squeue", *how)).split("\n"))
-        cells = [each for each in lines if len(each) == 4 and each[0].strip().isdecimal()]
-        found = [(int(each[0]), each[1].strip()) for each in cells if not _is_raised(*each[2:])]
+        how = ("--noheader", "--states=PENDING", f"--partition={partition}")
+        cells = self._cells(how, _PLACE_IN_QUEUE)
+        found = [
+            (int(priority), reason)
+            for address, priority, reason, nice, comment in cells
+            if priority.isdecimal() and address not in raised and not _is_raised(nice, comment)
+        ]
         return QueueTop(
             first=max((priority for priority, _ in found), default=0),
             second=max((priority for priority, why in found if why != "Resources"), default=0),
@@ -203,9 +222,10 @@ class SlurmControl:
 
     def node(self, name: str) -> NodeEntry:
         """Return one node."""
-        columns = SEPARATOR.join(("%N", "%T", "%E", "%u"))
+        separator = fresh_separator()
+        columns = separator.join(("%N", "%T", "%E", "%u"))
         text = self._read(("sinfo", "--noheader", "-N", f"--nodes={name}", f"--format={columns}"))
-        cells = text.partition("\n")[0].split(SEPARATOR)  # one line for each of its partitions
+        cells = text.partition("\n")[0].split(separator)  # one line for each of its partitions
         if len(cells) != 4:
             raise PermanentError(f"Slurm has no node {name}", hint="`sinfo -N` lists them")
         reason = "" if cells[2] == "none" else cells[2]
@@ -278,24 +298,32 @@ class SlurmControl:
 
     # -- running -------------------------------------------------------------------------------
 
-    def _entries(self, which: tuple[str, ...]) -> list[QueueEntry]:
-        command = ("squeue", "--noheader", "--states=all", *which, f"--Format={COLUMNS}")
+    def rows(self, which: Iterable[str], form: str, columns: int) -> list[str]:
+        """Return rows of squeue; none for a job that Slurm does not know."""
         try:
-            text = self._read(command)
+            text = self._run(("squeue", *which), form=form).out
         except PermanentError as fault:
             if "invalid job id" in fault.problem.lower():
                 return []
             raise
-        found = [entry_from_line(line) for line in text.split("\n")]
+        return rows_of(text, columns)
+
+    def _entries(self, which: tuple[str, ...]) -> list[QueueEntry]:
+        rows = self.rows(("--noheader", "--states=all", *which), COLUMNS, COLUMN_COUNT)
+        found = [entry_from_line(row) for row in rows]
         return [each for each in found if each is not None]
+
+    def _cells(self, which: Iterable[str], widths: Mapping[str, int]) -> list[list[str]]:
+        rows = self.rows(which, squeue_form(widths), len(widths))
+        return [[cell.strip() for cell in row.split(SEPARATOR)[:-1]] for row in rows]
 
     def _read(self, command: Command) -> str:
         return self._run(command).out
 
-    def _run(self, command: Command) -> Answer:
+    def _run(self, command: Command, *, form: str = "") -> Answer:
         self.check_answers()
         self._budget.take()
-        answer = self.programs.run(command, timeout_s=self.timeout_s)
+        answer = self.programs.run(command, timeout_s=self.timeout_s, form=form)
         if answer.code != 0:
             self._answered_s = float("-inf")
             raise refusal(command[0], answer)
@@ -303,7 +331,11 @@ class SlurmControl:
 
 
 def _is_raised(nice: str, comment: str) -> bool:
-    """Return whether steward has lowered the nice value of a job, and that still counts."""
-    did = JobMark.read(comment.strip()).did
-    known = nice.strip().lstrip("-").isdecimal()
-    return known and did is not None and did.nice is not None and int(nice) < did.nice
+    """Return whether steward has lowered the nice value of a job, and that still counts.
+
+    Only below 0, which no owner can set: the comment alone would let anybody stay before those that
+    steward puts first.
+    """
+    did = JobMark.read(comment).did
+    lowered = nice.startswith("-") and nice[1:].isdecimal()
+    return lowered and did is not None and did.nice is not None and int(nice) < did.nice

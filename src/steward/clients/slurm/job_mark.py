@@ -9,6 +9,8 @@ that is still there after steward was restarted. Words that are not ours are kep
 | `steward:hold` | owner | it was submitted held for steward, which may release it once |
 | `steward:job=TOKEN` | steward | the token that it was submitted with |
 | `steward:did=ID@RUN~T` | steward | the last decision about it, the run it was about, and when |
+
+The owner may write any of these words, also those of steward: nothing here is proof of anything.
 """
 
 from __future__ import annotations
@@ -16,13 +18,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-__all__ = ["DEFAULT_SAVE_S", "JobMark", "LastDecision"]
+__all__ = ["DEFAULT_SAVE_S", "MOST_BYTES", "MOST_NICE", "JobMark", "LastDecision"]
 
 DEFAULT_SAVE_S = 60.0
 MOST_SAVE_S = 3600.0  # who says more keeps others waiting for a day
-_WORD = re.compile(r"(?<!\S)steward:\S+")
+MOST_NICE = 2_147_483_645  # what Slurm takes, also below 0
+MOST_BYTES = 1024  # of a comment: Slurm refuses more, also from an operator
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it names a folder
+_WORD = re.compile(r"steward:\S+")
 _DID = re.compile(
-    r"did=(?P<id>[\w.-]+)@(?P<run>\d+)~(?P<t>\d+(\.\d)?)(?P<held>\+held)?(\+nice(?P<nice>-?\d+))?$"
+    r"did=(?P<id>[\w.-]{1,128})@(?P<run>\d{1,12})~(?P<t>\d{1,12}(\.\d)?)(?P<held>\+held)?"
+    r"(\+nice(?P<nice>-?\d{1,10}))?",
+    re.ASCII,
 )
 
 
@@ -57,13 +64,15 @@ class JobMark:
     def read(cls, comment: str) -> JobMark:
         """Read a comment; words that are not understood stay in the rest.
 
+        Of a long one only the beginning counts: a note at its end would not be found again.
+
         >>> JobMark.read("night run steward:saves=90 steward:hold").save_s
         90.0
         >>> JobMark.read("steward:saves=90s please").comment
         'steward:saves=90s please'
         """
         mark, rest = cls(), list[str]()
-        for word in (comment or "").split(" "):
+        for word in _cut(comment or "", MOST_BYTES).split(" "):
             read = mark._with(word) if _WORD.fullmatch(word) else None
             if read is None:
                 rest.append(word)
@@ -75,23 +84,33 @@ class JobMark:
         name, _, value = word.removeprefix("steward:").partition("=")
         if name == "hold" and not value:
             return replace(self, hold=True)
-        if name == "saves" and (not value or (value.isdecimal() and len(value) < 9)):
+        if name == "saves" and (not value or re.fullmatch("[0-9]{1,8}", value)):
             save_s = float(value) if value else DEFAULT_SAVE_S
             return replace(self, save_s=min(save_s, MOST_SAVE_S))
-        if name == "job" and value:
+        if name == "job" and _TOKEN.fullmatch(value):
             return replace(self, token=value)
-        found = _DID.match(f"did={value}") if name == "did" else None
-        return replace(self, did=_last(found)) if found else None
+        found = _DID.fullmatch(f"did={value}") if name == "did" else None
+        if found is None or abs(int(found["nice"] or 0)) > MOST_NICE:
+            return None
+        return replace(self, did=_last(found))
 
     @property
     def comment(self) -> str:
-        """The whole comment, the words about steward last."""
-        words = [self.rest] if self.rest else []
-        words += [f"steward:job={self.token}"] if self.token else []
+        """The whole comment, the words about steward last; a rest without room is cut."""
+        words = [f"steward:job={self.token}"] if self.token else []
         words += [f"steward:saves={self.save_s:.0f}"] if self.save_s is not None else []
         words += ["steward:hold"] if self.hold else []
         words += [f"steward:{self.did.word}"] if self.did is not None else []
-        return " ".join(words)
+        ours = " ".join(words)
+        rest = _cut(self.rest, max(0, MOST_BYTES - len(ours.encode()) - 1)).strip()
+        return " ".join(each for each in (rest, ours) if each)
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """Return the beginning of a text, without a half character at its end."""
+    if len(text) * 4 <= most_bytes:
+        return text
+    return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")
 
 
 def _last(found: re.Match[str]) -> LastDecision:

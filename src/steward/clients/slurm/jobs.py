@@ -36,6 +36,7 @@ _DEPENDS = frozenset(
         "Reservation",
     }
 )
+_ROOM = frozenset({"", "Resources", "Priority"})  # reasons of those that room would help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,16 @@ class SlurmJob:
         One that was submitted for a reservation is started by Slurm there, and nowhere else.
         """
         return bool(self.reservation) or self.reason in _DEPENDS or self.is_held_by_hand
+
+    @property
+    def could_start(self) -> bool:
+        """Whether it waits for room alone, or for steward: Slurm would start it if it had some."""
+        waits = not WAITING.isdisjoint(self.states)
+        return (
+            waits
+            and not self.is_kept_waiting
+            and (self.reason in _ROOM or bool(holder(self.reason)))
+        )
 
     @property
     def is_held_by_hand(self) -> bool:

@@ -6,12 +6,21 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.errors import PermanentError, StewardError
 
-__all__ = ["SEPARATOR", "Answer", "SlurmError", "SlurmMissingError", "SlurmPrograms"]
+__all__ = [
+    "SEPARATOR",
+    "Answer",
+    "SlurmError",
+    "SlurmMissingError",
+    "SlurmPrograms",
+    "fresh_separator",
+    "rows_of",
+    "squeue_form",
+]
 
 
 class SlurmError(StewardError):
@@ -22,9 +31,19 @@ class SlurmMissingError(SlurmError, PermanentError):
     """Slurm's commands are not on this machine: no decision can be carried out from here."""
 
 
-# Between columns. Names and comments of jobs may hold any character, also new lines and 0x1f: who
-# knew it could write whole lines about other people's jobs into their own comment.
-SEPARATOR = f"|{secrets.token_hex(8)}|"
+def fresh_separator() -> str:
+    """Return what stands between columns of one answer, where arguments have to name it.
+
+    Everybody may read those while a command runs; by then it is too late to write it anywhere.
+    """
+    return f"|{secrets.token_hex(8)}|"
+
+
+# After each column of squeue. Names and comments of jobs may hold any character, also new lines and
+# 0x1f: who knew it could write whole rows about other people's jobs into their own comment. So it
+# is never an argument of a command, which `ps` shows to everybody: squeue gets it by a variable.
+SEPARATOR = fresh_separator()
+_FORMS = ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SINFO_FORMAT", "SACCT_FORMAT")  # a person's own
 _NO_CLUSTER = "resolve_ctls_from_dns_srv"  # without a slurm.conf, the DNS is asked
 
 
@@ -37,15 +56,36 @@ class Answer:
     err: str
 
 
+def squeue_form(widths: Mapping[str, int]) -> str:
+    """Return `--Format` for columns of squeue, which pads them, and cuts what is longer."""
+    return ",".join(f"{name}:{width}{SEPARATOR}" for name, width in widths.items())
+
+
+def rows_of(text: str, columns: int) -> list[str]:
+    r"""Return the rows of such an answer, each with all its columns.
+
+    A row ends by their number and not with its line: names and comments may have several lines.
+
+    >>> rows = rows_of("7#a\nb#\n8#c#".replace("#", SEPARATOR), 2)
+    >>> [row.replace(SEPARATOR, "#") for row in rows]
+    ['7#a\nb#', '8#c#']
+    """
+    cells = text.split(SEPARATOR)
+    found = [cells[at : at + columns] for at in range(0, len(cells) - columns, columns)]
+    first = [row[0].rpartition("\n")[2] for row in found]
+    return [SEPARATOR.join((id_, *row[1:], "")) for id_, row in zip(first, found, strict=True)]
+
+
 class SlurmPrograms:
     """Slurm's programs for one cluster: `folder` has them, `conf` is its slurm.conf, if given."""
 
     def __init__(self, *, folder: str = "", conf: str = "") -> None:
         self.folder = folder
         self._own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
+        kept = {name: v for name, v in self._own_env.items() if name not in _FORMS}
         # Seconds since 1970: local times are ambiguous when clocks are set back.
         self.env = {
-            **self._own_env,
+            **kept,
             "SLURM_TIME_FORMAT": "%s",
             "SLURM_BITSTR_LEN": "0",  # else the indices of an array are cut
         }
@@ -62,14 +102,16 @@ class SlurmPrograms:
             raise SlurmMissingError(f"there is no {program} on this machine", hint=hint)
         return path
 
-    def run(self, command: Sequence[str], *, timeout_s: float) -> Answer:
-        """Run a program to its end, at the latest its deadline."""
+    def run(self, command: Sequence[str], *, timeout_s: float, form: str = "") -> Answer:
+        """Run a program to its end, at the latest its deadline. `form`: the columns of squeue."""
         path = self.path(command[0])
         try:
             done = subprocess.run(  # noqa: S603 - a program of Slurm's, no shell
                 [path, *command[1:]],
                 # A job inherits the environment of its sbatch: nothing of ours belongs there.
-                env=self._own_env if command[0] == "sbatch" else self.env,
+                env=self._own_env
+                if command[0] == "sbatch"
+                else {**self.env, **({"SQUEUE_FORMAT2": form} if form else {})},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=timeout_s,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from steward.clients.slurm.job_mark import JobMark
+from steward.clients.slurm.job_mark import MOST_BYTES, JobMark
 from steward.clients.slurm.jobs import ENDED
-from steward.clients.slurm.program import SEPARATOR
+from steward.clients.slurm.program import SEPARATOR, squeue_form
 from steward.clients.slurm.syntax import holder, hosts
 
-__all__ = ["COLUMNS", "TASK_LIMIT", "QueueEntry", "entry_from_line"]
+__all__ = ["COLUMNS", "COLUMN_COUNT", "TASK_LIMIT", "QueueEntry", "entry_from_line"]
 
 _ADDRESS = re.compile(r"\d+(\+\d+|_\d+|_\[[\d,:%-]+\])?")
 _AT_ONCE = re.compile(r"%\d+(?=\])")  # how many tasks may run: no command takes it
@@ -32,9 +32,10 @@ _WIDTHS = {  # squeue pads a column to its width, and cuts what is longer
     "PriorityLong": 24,
     "NodeList": 4096,
     "Name": 512,
-    "Comment": 2048,
+    "Comment": MOST_BYTES,
 }
-COLUMNS = ",".join(f"{name}:{width}{SEPARATOR}" for name, width in _WIDTHS.items())
+COLUMNS = squeue_form(_WIDTHS)
+COLUMN_COUNT = len(_WIDTHS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ class QueueEntry:
 
 
 def entry_from_line(line: str) -> QueueEntry | None:
-    """Read one line of squeue in the order of `COLUMNS`; None when it is not one."""
+    """Read one row of squeue in the order of `COLUMNS`; None when it is not one."""
     cells = line.split(SEPARATOR)
     if len(cells) != len(_WIDTHS) + 1:  # one follows the last
         return None

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from steward.clients.job_logs import LogPart, whole_characters
+from steward.clients.slurm_jobs.exchange import MOST_LOG_BYTES, read_log
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.errors import StewardError
 
 __all__ = ["SlurmLog"]
 
-MOST_BYTES = 1 << 20
 KNOWN_BYTES = 1024  # of what was read last: other bytes there are another run's
 
 
@@ -33,7 +33,7 @@ class SlurmLog:
             return part
         job, paths = self._look()
         for path in paths:
-            self._files.setdefault(path, _File(path))
+            self._files.setdefault(path, _File(path, job.user))
         part = self._next(over=job.ended)
         if job.ended and all(file.missing for file in self._files.values()):
             hint = "it may be on the node where the job ran"
@@ -54,8 +54,9 @@ class SlurmLog:
 class _File:
     """One file, and how far it was read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, user: str) -> None:
         self.path = path
+        self._user = user
         self.missing = True
         self._offset = 0
         self._last = b""
@@ -64,11 +65,11 @@ class _File:
         """Return what follows, and a note if the file was emptied since the last read."""
         note = ""
         try:
-            data = _bytes_at(self.path, self._offset - len(self._last))
+            data = self._from(self._offset - len(self._last))
             if not data.startswith(self._last):
                 note = f"{self.path} was emptied: the next run of the job begins here"
                 self._offset, self._last = 0, b""
-                data = _bytes_at(self.path, 0)
+                data = self._from(0)
         except FileNotFoundError:
             return b"", ""
         except OSError as fault:
@@ -76,7 +77,7 @@ class _File:
             problem = f"it cannot be read: {(fault.strerror or str(fault)).lower()}"
             raise StewardError(problem, where=self.path, hint=hint) from fault
         self.missing = False
-        more = len(data) == MOST_BYTES
+        more = len(data) == MOST_LOG_BYTES
         data = data[len(self._last) :]
         if more or not over:
             data = whole_characters(data)
@@ -84,8 +85,5 @@ class _File:
         self._last = (self._last + data)[-KNOWN_BYTES:]
         return data, note
 
-
-def _bytes_at(path: str, offset: int) -> bytes:
-    with Path(path).open("rb") as file:
-        file.seek(offset)
-        return file.read(MOST_BYTES)
+    def _from(self, offset: int) -> bytes:
+        return read_log(Path(self.path), self._user, offset=offset)

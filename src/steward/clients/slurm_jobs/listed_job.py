@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.jobs import ENDED
-from steward.clients.slurm.program import SEPARATOR
+from steward.clients.slurm.program import SEPARATOR, squeue_form
 from steward.clients.slurm.sacct_row import ROW_FIELDS, row_from_line
 from steward.clients.slurm.syntax import (
     epoch_s,
@@ -19,7 +19,14 @@ from steward.clients.slurm.syntax import (
     whole_number,
 )
 
-__all__ = ["ACCOUNTED", "ListedJob", "listed_columns", "listed_from_sacct", "listed_from_squeue"]
+__all__ = [
+    "ACCOUNTED",
+    "COLUMN_COUNT",
+    "ListedJob",
+    "listed_columns",
+    "listed_from_sacct",
+    "listed_from_squeue",
+]
 
 _LIMIT = re.compile(r"%\d+")
 _WIDTHS = {  # of a list; one job alone has four times as much
@@ -45,6 +52,7 @@ _WIDTHS = {  # of a list; one job alone has four times as much
     "WorkDir": 512,
     "Comment": 512,
 }
+COLUMN_COUNT = len(_WIDTHS)
 ACCOUNTED = (*ROW_FIELDS, "WorkDir", "SubmitLine")
 
 
@@ -114,11 +122,11 @@ class ListedJob:
 def listed_columns(*, wide: bool) -> str:
     """Return the argument of `squeue --Format`: what is longer than a column is cut."""
     widths = {name: width * (4 if wide else 1) for name, width in _WIDTHS.items()}
-    return ",".join(f"{name}:{width}{SEPARATOR}" for name, width in widths.items())
+    return squeue_form(widths)
 
 
 def listed_from_squeue(line: str) -> ListedJob | None:
-    """Read one line of squeue; None when it is not one."""
+    """Read one row of squeue; None when it is not one."""
     cells = line.split(SEPARATOR)
     if len(cells) != len(_WIDTHS) + 1:  # one follows the last
         return None
@@ -155,9 +163,9 @@ def listed_from_squeue(line: str) -> ListedJob | None:
         return None
 
 
-def listed_from_sacct(line: str) -> ListedJob | None:
+def listed_from_sacct(line: str, separator: str) -> ListedJob | None:
     """Read one line of sacct in the order of `ACCOUNTED`; None when it is not one."""
-    row = row_from_line(line, ACCOUNTED, SEPARATOR)
+    row = row_from_line(line, ACCOUNTED, separator)
     if row is None:
         return None
     code, signal = row.exit

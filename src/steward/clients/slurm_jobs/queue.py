@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 
 from steward.clients.slurm.control import SlurmControl
-from steward.clients.slurm.program import SEPARATOR
+from steward.clients.slurm.program import fresh_separator
 from steward.clients.slurm.syntax import gres, hosts
 from steward.clients.slurm_jobs.listed_job import (
     ACCOUNTED,
+    COLUMN_COUNT,
     ListedJob,
     listed_columns,
     listed_from_sacct,
@@ -82,24 +83,21 @@ class JobQueue:
     # -- running -------------------------------------------------------------------------------
 
     def _squeue(self, which: Iterable[str], *, wide: bool) -> list[ListedJob]:
-        command = ("squeue", "--noheader", *which, f"--Format={listed_columns(wide=wide)}")
-        try:
-            text = self._slurm.change(command)
-        except PermanentError as fault:
-            if "invalid job id" in fault.problem.lower():
-                return []
-            raise
-        return [job for line in text.split("\n") if (job := listed_from_squeue(line)) is not None]
+        form = listed_columns(wide=wide)
+        rows = self._slurm.rows(("--noheader", *which), form, COLUMN_COUNT)
+        return [job for row in rows if (job := listed_from_squeue(row)) is not None]
 
     def _sacct(self, which: Iterable[str]) -> list[ListedJob]:
         """Return rows of accounting; none where a site has no accounting."""
-        form = (f"--delimiter={SEPARATOR}", f"--format={','.join(ACCOUNTED)}")
+        separator = fresh_separator()
+        form = (f"--delimiter={separator}", f"--format={','.join(ACCOUNTED)}")
         how = ("--allocations", "--noheader", "--parsable2", *form)
         try:
             text = self._slurm.change(("sacct", *how, *which))
         except PermanentError:
             return []
-        return [job for line in text.split("\n") if (job := listed_from_sacct(line)) is not None]
+        found = [listed_from_sacct(line, separator) for line in text.split("\n")]
+        return [job for job in found if job is not None]
 
     @staticmethod
     def _newest(found: list[ListedJob]) -> list[ListedJob]:

@@ -21,7 +21,7 @@ def short_record(job: ListedJob) -> dict[str, Any]:
     since_s = job.submit_s if job.waits else job.start_s if job.runs else job.end_s
     return {
         "id": job.id,
-        "name": job.name,
+        "name": _printable(job.name),
         "user": job.user,
         "tenant": job.account,
         "state": state.value,
@@ -89,6 +89,11 @@ def _attempts(job: ListedJob, runs: Sequence[ListedJob]) -> list[dict[str, Any]]
         }
         for number, each in enumerate(begun, 1)
     ]
+
+
+def _printable(name: str) -> str:
+    """Return a name of somebody else's that cannot move the cursor of a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in name)
 
 
 def _words(command: str) -> list[str]:

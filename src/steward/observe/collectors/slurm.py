@@ -264,7 +264,7 @@ class Slurm:
             with suppress(SlurmError):  # what was known last still holds
                 self._reservations = self._slurm.reservations()
         before = self._reserved
-        self._reserved = reserved_nodes(self._reservations, self._nodes.names, jobs, t_s)
+        self._reserved = reserved_nodes(self._reservations, self._nodes.gpus, jobs, t_s)
         return self._reserved.news(before, t_s, source=self.name)
 
     # -- tenants -------------------------------------------------------------------------------

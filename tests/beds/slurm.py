@@ -148,7 +148,7 @@ def _bring_up(bed: SlurmBed, conf: str, accounts: Mapping[str, int], gpus: int) 
     _start_munge(bed)
     _start_database(bed, ports[2])
     bed.start("slurmdbd", "slurmdbd", "-D")
-    bed.wait_for(lambda: _listens(ports[1]), why="slurmdbd")
+    bed.wait_for(lambda: listens(ports[1]), why="slurmdbd")
     bed.run("sacctmgr", "-i", "add", "cluster", "bed")
     for account, shares in accounts.items():
         bed.run("sacctmgr", "-i", "add", "account", account, f"fairshare={shares}")
@@ -282,7 +282,8 @@ def _succeeds(bed: SlurmBed, command: Sequence[str]) -> bool:
     return not subprocess.run(command, env=bed.env, capture_output=True, check=False).returncode
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Return whether something listens on a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

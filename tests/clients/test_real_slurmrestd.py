@@ -36,7 +36,7 @@ def shared_bed() -> Iterator[SlurmBed]:
     folder = Path(tempfile.mkdtemp(prefix="steward-rest-"))
     folder.chmod(0o755)  # slurmrestd runs as somebody else
     try:
-        with slurm_bed(folder, conf=jwt_conf(folder)) as running:
+        with slurm_bed(folder, conf=(jwt := jwt_conf(folder)), accounting_conf=jwt) as running:
             (folder / "out").mkdir(mode=0o777)
             running.run("sacctmgr", "-i", "add", "user", DAEMON, "account=bio")
             running.run("sacctmgr", "-i", "add", "user", "mail", "account=bio")
@@ -70,7 +70,7 @@ def busy(bed: SlurmBed) -> Iterator[SlurmBed]:
     running = bed.submit(STAY, "-A", "bio", "--gres=gpu:a100:2", "--time=60", "-w", "n1")
     bed.submit(STAY, "-A", "vision", "-N2", "--exclusive", "--gres=gpu:8", "-w", "n2,n3")
     bed.submit(STAY, "--hold", "--array=0-5%2", "--nice=50", "--comment=a steward:saves=60 b")
-    bed.submit(STAY, "--begin=now+1hour", "--requeue")
+    bed.submit(STAY, "--begin=now+1hour", "--requeue", "--nice=-5")
     bed.submit(STAY, f"--dependency=afterok:{running}", "--job-name", "ünïcode")
     failed = bed.submit("exit 3", "-A", "bio", "--gres=gpu:1", "-w", "n1")
     killed = bed.submit("kill -SEGV $$", "-w", "n1")
@@ -141,7 +141,10 @@ def test_a_collector_sees_the_same_moment_by_slurmrestd_and_by_commands(
         t_s = time.time()
         by_rest = Slurm(rest=socket, conf=conf, timeout_s=LONG_S).collect(t_s)
         by_command = Slurm(conf=conf, timeout_s=LONG_S).collect(t_s)
-        return by_rest.jobs != () and by_rest == by_command
+        same = ("events", "jobs", "spans", "cluster", "tenants", "health", "draining")
+        return by_rest.jobs != () and all(
+            getattr(by_rest, name) == getattr(by_command, name) for name in same
+        )
 
     until(looks_agree, why="two looks at one moment")
 
@@ -170,8 +173,7 @@ def test_an_expired_token_is_told_as_that(bed: SlurmBed, port: str, tmp_path: Pa
 
     until(lambda: slurm.available().status == "missing", why="the end of the token")
 
-    told = slurm.available()
-    assert "slurmctld" in f"{told.reason} {told.hint}" or "token" in f"{told.reason} {told.hint}"
+    assert "the token expired" in slurm.available().reason
     token(bed, "root", file=file)
     assert slurm.available().status == "ok"  # the file was read again
 
@@ -234,7 +236,7 @@ def test_the_actuator_decides_by_slurmrestd_and_says_what_it_cannot(
     )
     bed.submit(STAY, "-N4", "--exclusive")
     id_ = bed.submit(STAY, "-N4", "--exclusive", "--requeue", "--comment=steward:saves=1")
-    wish = Reprioritise(job=JobId(id_), priority=5000)
+    wish = Reprioritise(job=JobId(id_), priority=5000, before=0)
 
     told = slurm.available()
     receipt = slurm.carry_out(decision("d-rest-1", action=wish, t_s=time.time()), time.time())

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from factories import decision
 from fake_slurmrestd import FakeSlurmrestd, recorded, slurmrestd
 from patience import LONG_S
+from steward.act.actuators.slurm import Slurm as SlurmActuator
 from steward.clients.slurm import (
     RestSettings,
     SlurmCommands,
@@ -30,6 +32,8 @@ from steward.clients.slurm.rest_control import RestControl
 from steward.clients.slurm.rest_token import RestToken
 from steward.clients.slurm.rights import Level, probe_rights
 from steward.errors import PermanentError, StewardError, TemporaryError
+from steward.model.actions import Drain, Preempt, Resize
+from steward.model.identity import NodeId
 from steward.observe.collectors.slurm import Slurm
 
 NOWHERE = "/nonexistent"  # a folder without Slurm's commands
@@ -82,10 +86,10 @@ def test_jobs_nodes_and_reservations_are_read_over_tcp_and_over_a_socket(
     jobs, nodes = {job.id: job for job in slurm.jobs()}, slurm.nodes()
 
     assert (jobs["1"].states, jobs["1"].gpus, jobs["1"].nodes) == (("RUNNING",), 2, ("n1",))
-    assert jobs["2"].array == "2_[0,2-5%2]"
-    assert jobs["4"].exit_code == 3
-    assert [(node.name, node.reason) for node in nodes] == [("n1", ""), ("n2", "bad ECC on gpu3")]
-    assert [(each.name, each.maintenance) for each in slurm.reservations()] == [("maint", True)]
+    assert jobs["3"].array == "3_[0-5%2]"
+    assert (jobs["6"].exit_code, jobs["7"].signal, jobs["2"].exclusive) == (3, 11, True)
+    assert {node.name: node.reason for node in nodes}["n4"] == "bad ECC on gpu3"
+    assert [(each.name, each.maintenance) for each in slurm.reservations()] == [("m", True)]
     assert slurm.answers()
 
 
@@ -97,9 +101,9 @@ def test_the_collector_sees_a_cluster_that_only_slurmrestd_shows(fake: FakeSlurm
     found = slurm.available()
     assert (found.status, "v0.0.38" in found.reason) == ("ok", True)
     assert "without accounting: no sacct here" in found.reason
-    assert len(seen.jobs) == 9
+    assert len(seen.jobs) == 7
     assert seen.cluster is not None
-    assert len(seen.cluster.gpus) == 16
+    assert len(seen.cluster.gpus) == 32
 
 
 def test_the_newest_version_that_both_know_is_asked_with_its_own_spelling(
@@ -110,7 +114,7 @@ def test_the_newest_version_that_both_know_is_asked_with_its_own_spelling(
 
     jobs = reader(fake.address).jobs()
 
-    assert len(jobs) == 9
+    assert len(jobs) == 7
     assert fake.requests[-1][1] == "/slurm/v0.0.40/jobs/"
 
 
@@ -137,7 +141,7 @@ def test_a_server_that_was_upgraded_is_asked_anew_which_versions_it_has(
     with pytest.raises(SlurmError, match="no such path"):
         slurm.jobs()
 
-    assert len(slurm.jobs()) == 9
+    assert len(slurm.jobs()) == 7
 
 
 def test_errors_of_a_controller_that_is_down_are_no_empty_queue(fake: FakeSlurmrestd) -> None:
@@ -310,21 +314,28 @@ def test_a_socket_is_shown_no_token_of_the_environment(
 
 
 def test_entries_have_what_squeue_shows(fake: FakeSlurmrestd) -> None:
-    found = control(fake).jobs({"1", "2", "8", "9"})
+    with_jobs(fake, {"4": {"nice": 4294967291, "state_description": "in words"}})
 
-    assert found["8"].nice == -5
-    assert (found["8"].held_by, found["8"].mark.save_s, found["8"].requeue) == ("user", 60.0, True)
-    assert (found["2"].address, found["2"].is_many) == ("2_[0,2-5]", True)
-    assert found["5"].address == "2_1"
+    found = control(fake).jobs({"1", "3", "4"})
+
+    assert (found["3"].held_by, found["3"].mark.save_s, found["3"].nice) == ("user", 60.0, 50)
+    assert (found["3"].address, found["3"].is_many) == ("3_[0-5]", True)
+    assert (found["4"].nice, found["4"].requeue, found["4"].reason) == (-5, True, "in words")
     assert found["1"].end_s is not None
-    assert found["9"].reason.startswith("Nodes required for job are DOWN")
-    assert (found["8"].end_s, found["9"].end_s) == (None, None)
+    assert (found["3"].end_s, found["4"].end_s, found["1"].nice) == (None, None, 0)
+
+
+def with_jobs(fake: FakeSlurmrestd, changed: dict[str, dict[str, object]]) -> None:
+    """Answer with the recorded jobs, some of their fields changed."""
+    answer = json.loads(recorded("jobs"))
+    answer["jobs"] = [{**job, **changed.get(str(job["job_id"]), {})} for job in answer["jobs"]]
+    fake.says("GET /slurm/v0.0.38/jobs", json.dumps(answer).encode())
 
 
 def test_a_node_tells_who_drained_it_and_why(fake: FakeSlurmrestd) -> None:
     slurm = control(fake)
 
-    node = slurm.node("n2")
+    node = slurm.node("n4")
 
     assert (node.drains, node.reason, node.set_by) == (True, "bad ECC on gpu3", "root")
     with pytest.raises(PermanentError, match="no node n9"):
@@ -334,12 +345,12 @@ def test_a_node_tells_who_drained_it_and_why(fake: FakeSlurmrestd) -> None:
 def test_tasks_that_wait_are_listed_one_by_one(fake: FakeSlurmrestd) -> None:
     slurm = control(fake)
 
-    found = slurm.waiting_tasks("2")
+    found = slurm.waiting_tasks("3")
 
-    assert [each.address for each in found] == [f"2_{index}" for index in range(6)]
-    task = slurm.task("2_3")
+    assert [each.address for each in found] == [f"3_{index}" for index in range(6)]
+    task = slurm.task("3_3")
     assert task is not None
-    assert (task.id, task.address) == ("2", "2_3")
+    assert (task.id, task.address) == ("3", "3_3")
 
 
 def test_a_job_is_released_and_changed_by_requests(fake: FakeSlurmrestd) -> None:
@@ -386,7 +397,7 @@ def test_a_controller_that_is_down_is_a_temporary_error(fake: FakeSlurmrestd) ->
         changes.update_job("1", nodes=["n1"]),
         changes.notify("1", "hello"),
         changes.hold("8"),
-        changes.release("2_3"),  # one of many in a record of the array
+        changes.release("3_3"),  # one of many in a record of the array
     ],
 )
 def test_what_22_05_cannot_do_is_refused_and_never_half_done(
@@ -400,12 +411,16 @@ def test_what_22_05_cannot_do_is_refused_and_never_half_done(
 
 def test_a_task_with_a_number_of_its_own_is_changed_by_that(fake: FakeSlurmrestd) -> None:
     fake.says("POST /slurm/v0.0.38/job/5", recorded("ping"))
+    task = {"array_job_id": 3, "array_task_string": ""}
+    with_jobs(fake, {"3": {**task, "array_task_id": 0}, "5": {**task, "array_task_id": 1}})
     slurm = control(fake)
-    slurm.jobs({"2"})
+    assert [*slurm.jobs({"3"})] == ["3", "5"]
 
-    slurm.change(changes.release("2_1"))
+    slurm.change(changes.release("3_1"))
 
     assert fake.changes() == [("POST", "/slurm/v0.0.38/job/5", {"hold": False})]
+    with pytest.raises(PermanentError):  # 3 is the whole array, too
+        slurm.change(changes.release("3_0"))
 
 
 def test_commands_of_this_machine_do_what_slurmrestd_cannot(
@@ -444,8 +459,34 @@ def test_a_newer_slurmrestd_signals_batch_shells_and_drains(fake: FakeSlurmrestd
 
 
 def test_rights_are_those_of_the_account_in_the_token(fake: FakeSlurmrestd) -> None:
-    assert probe_rights(control(fake, user="root")).level is Level.ADMINISTRATOR
-    ada = probe_rights(control(fake, user="ada"))
+    user = {"users": [{"name": "mail", "administrator_level": "Operator"}], "errors": []}
+    fake.says("GET /slurmdb/v0.0.38/user/mail", json.dumps(user).encode())
+    denied = {"errors": [{"error": "Protocol authentication error"}]}
+    fake.says("GET /slurmdb/v0.0.38/user/ada", json.dumps(denied).encode(), code=500)
 
+    assert probe_rights(control(fake, user="root")).level is Level.ADMINISTRATOR
+    assert probe_rights(control(fake, user="mail")).level is Level.OPERATOR
+    ada = probe_rights(control(fake, user="ada"))
     assert (ada.user, ada.level) == ("ada", Level.OWNER)
-    assert "serves no accounting" in ada.why
+    assert "accounting does not answer" in ada.why
+
+
+def test_where_slurmrestd_serves_no_accounting_the_level_is_not_assumed(
+    fake: FakeSlurmrestd,
+) -> None:
+    fake.speaks(document())
+
+    assert "serves no accounting" in probe_rights(control(fake, user="ada")).why
+
+
+def test_the_actuator_offers_only_what_slurmrestd_can_do(fake: FakeSlurmrestd) -> None:
+    slurm = SlurmActuator(rest=fake.address, rest_user="root", folder=NOWHERE)
+
+    found = slurm.available()
+
+    assert found.status == "limited"
+    assert "requeue" in found.reason
+    assert "not in slurmrestd, refused" in found.reason
+    assert {Preempt, Resize, Drain}.isdisjoint(slurm.actions())
+    with pytest.raises(PermanentError, match="slurmrestd cannot drain"):
+        slurm.carry_out(decision("d-1", action=Drain(node=NodeId("n1"), gpus=())), time.time())

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -36,6 +37,7 @@ _UNIX = "unix:"
 _PATH = re.compile(r"/(slurm|slurmdb)/v0\.0\.(\d+)/(.+?)/?")
 _BRACES = re.compile(r"\{\w+\}")
 _RIGHTS = "make a new one with `scontrol token`, and name it: plugs.slurm.rest_token_file"
+_ADDRESS = "is slurmrestd running, and is plugs.slurm.rest its address?"
 _DOWN = "is slurmctld up (`scontrol ping` there), and does it accept the token?"
 
 
@@ -175,13 +177,12 @@ class RestServer:
             raise self._late() from fault
         except httpx.HTTPError as fault:
             problem = f"cannot be reached: {fault or type(fault).__name__}"
-            hint = "is slurmrestd running, and is plugs.slurm.rest its address?"
-            raise SlurmError(problem, where=self.where, hint=hint) from fault
+            raise SlurmError(problem, where=self.where, hint=_ADDRESS) from fault
 
     def _check(self, answer: httpx.Response) -> None:
         """Raise for what is no answer of Slurm's; its own errors are in the body, with a 500."""
         code = answer.status_code
-        if code in (401, 403):
+        if code in (401, 403) or (code >= 500 and self._token.is_expired):  # 500: slurmctld's no
             problem = self._token.problem() or f"refuses the account ({code})"
             raise RestDeniedError(problem, where=self.where, hint=_RIGHTS)
         if code == 404:
@@ -207,6 +208,9 @@ class RestServer:
     def _open(self) -> httpx.Client:
         import httpx  # noqa: PLC0415 - 7 MB that most agents need not load
 
+        if self.is_local and not Path(self._socket).is_socket():
+            problem = "cannot be reached: there is no such socket"
+            raise SlurmError(problem, where=self.where, hint=_ADDRESS)
         with self._lock:
             if self._client is None and self.is_local:
                 by = httpx.HTTPTransport(uds=self._socket)

@@ -133,7 +133,11 @@ class RestControl:
             if self.has_commands:
                 return self._commands.admin_level(user)
             raise PermanentError("slurmrestd serves no accounting", where=self._server.where)
-        users = self._ask("GET", USER, user).get("users") or []
+        try:
+            users = self._ask("GET", USER, user).get("users") or []
+        except TemporaryError as fault:  # it may be for good: the level is looked up again anyway
+            hint = "slurmdbd.conf needs AuthAltTypes=auth/jwt, as slurm.conf does"
+            raise PermanentError(fault.problem, where=fault.where, hint=hint) from fault
         level = upper_names(users[0].get("administrator_level")) if users else ()
         return level[0].capitalize() if level else ""
 

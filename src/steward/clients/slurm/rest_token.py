@@ -46,15 +46,21 @@ class RestToken:
         named = {"X-SLURM-USER-NAME": self.user} if self.user else {}
         return {**named, "X-SLURM-USER-TOKEN": token} if token else named
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether its own words say that it is over."""
+        return self._expired_s() > 0
+
     def problem(self) -> str:
         """Return what can be seen to be wrong with the token from here."""
-        token = self._read()
-        if not token:
+        if not self._read():
             return "needs a token, and none is given"
-        expires_s = _claims(token).get("exp")
-        if isinstance(expires_s, int | float) and expires_s < time.time():
-            return f"the token expired {time.time() - expires_s:.0f} s ago"
-        return ""
+        over_s = self._expired_s()
+        return f"the token expired {over_s:.0f} s ago" if over_s > 0 else ""
+
+    def _expired_s(self) -> float:
+        expires_s = _claims(self._read()).get("exp")
+        return time.time() - expires_s if isinstance(expires_s, int | float) else 0.0
 
     def _read(self) -> str:
         text = self._in_file() if self._file else os.environ.get(self._variable, "").strip()

@@ -152,7 +152,8 @@ def test_a_collector_sees_the_same_moment_by_slurmrestd_and_by_commands(
 def test_every_job_looks_the_same_to_who_changes_it(busy: SlurmBed, socket: str) -> None:
     rest, commands = control(socket), SlurmControl(conf=busy.env["SLURM_CONF"])
     ids = [job.id for job in by_commands(busy).jobs()]
-    array = next(job.array.partition("_")[0] for job in by_commands(busy).jobs() if job.array)
+    waiting = [job for job in by_commands(busy).jobs() if "PENDING" in job.states]
+    array = next(job.array.partition("_")[0] for job in waiting if job.array)
 
     until(lambda: rest.jobs(ids) == commands.jobs(ids), why="a moment without changes")
 

@@ -314,14 +314,17 @@ def test_a_socket_is_shown_no_token_of_the_environment(
 
 
 def test_entries_have_what_squeue_shows(fake: FakeSlurmrestd) -> None:
-    with_jobs(fake, {"4": {"nice": 4294967291, "state_description": "in words"}})
+    over = {"array_job_id": 5, "array_task_string": "", "job_state": "CANCELLED"}
+    changed = {"4": {"nice": 4294967291, "state_description": "in words"}, "5": over}
+    with_jobs(fake, changed)
 
-    found = control(fake).jobs({"1", "3", "4"})
+    found = control(fake).jobs({"1", "3", "4", "5"})
 
     assert (found["3"].held_by, found["3"].mark.save_s, found["3"].nice) == ("user", 60.0, 50)
     assert (found["3"].address, found["3"].is_many) == ("3_[0-5]", True)
     assert (found["4"].nice, found["4"].requeue, found["4"].reason) == (-5, True, "in words")
     assert found["1"].end_s is not None
+    assert found["5"].address == "5"  # an array that was cancelled while it waited
     assert (found["3"].end_s, found["4"].end_s, found["1"].nice) == (None, None, 0)
 
 

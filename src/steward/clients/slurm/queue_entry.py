@@ -140,7 +140,7 @@ def entry_from_json(raw: Mapping[str, Any]) -> QueueEntry | None:
     nice = int(number(raw.get("nice")) or 0)
     return QueueEntry(
         id=job.id,
-        address=_AT_ONCE.sub("", job.array) if job.array else job.id,
+        address=_AT_ONCE.sub("", job.array).rstrip("_") or job.id,  # 3_: an array that is over
         state=_one_state(job.states),
         reason=str(raw.get("state_description") or "") or job.reason,  # as squeue shows it
         user=job.user,

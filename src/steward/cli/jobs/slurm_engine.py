@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 from pathlib import Path
@@ -14,6 +15,7 @@ from steward.cli.options import read_settings
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.sbatch_options import draft_of
+from steward.clients.slurm_jobs.steps import STEP_ID, step_draft
 from steward.errors import StewardError
 
 __all__ = ["SlurmEngine"]
@@ -23,7 +25,7 @@ class SlurmEngine:
     """The Slurm that `[plugs.slurm]` names, or that of this machine."""
 
     slowest_poll_s = 5.0  # Slurm's own limit, where there is one, is two requests a second
-    job_id = NUMBERED
+    job_id = rf"{NUMBERED[0]}|{STEP_ID}", f"{NUMBERED[1]}, of a step inside a job NUMBER.STEP"
 
     def __init__(self, config: Path | None, data: Path | None) -> None:
         settings = read_settings(config, data)
@@ -36,6 +38,8 @@ class SlurmEngine:
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
         refuse_images(request, "slurm")
         given = {"token": secrets.token_hex(8), **request.given}
+        if request.inside:
+            return self._submit_inside(request, given, dry_run=dry_run)
         script = "" if request.as_command else read_script(Path(request.command[0]))
         draft = draft_of(
             request.command, given, script=script, more=request.sbatch, as_is=request.as_is
@@ -46,6 +50,20 @@ class SlurmEngine:
             lines = [shlex.join(command), *draft.text.splitlines()]
             return Submitted(record=record, lines=lines, wait=draft.wait)
         return Submitted(record=self._jobs.submit(draft), wait=draft.wait)
+
+    def _submit_inside(
+        self, request: SubmitRequest, given: dict[str, str], *, dry_run: bool
+    ) -> Submitted:
+        if request.sbatch or request.as_is:
+            problem = "--sbatch and --as-is are for jobs of their own"
+            raise StewardError(problem, where="--inside", hint="leave them out")
+        first, *rest = request.command
+        command = request.command if request.as_command else (_program(first), *rest)
+        draft = step_draft(request.inside, command, given)
+        if dry_run:
+            planned = self._jobs.steps.planned(draft)
+            return Submitted(record={"command": list(planned)}, lines=[shlex.join(planned)])
+        return Submitted(record=self._jobs.submit_inside(draft))
 
     def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
         return self._jobs.listed(ended=ended, limit=limit)
@@ -75,3 +93,12 @@ class SlurmEngine:
     ) -> tuple[dict[str, Any], list[str]]:
         commands = self._jobs.commands(what, job, body)
         return {"commands": [list(each) for each in commands]}, [shlex.join(x) for x in commands]
+
+
+def _program(script: str) -> str:
+    """Return a script as a program: it has to be executable, as it says itself what runs it."""
+    path = Path(script).expanduser().absolute()
+    read_script(path)
+    if not os.access(path, os.X_OK):
+        raise StewardError("it is not executable", where=script, hint=f"chmod +x {script}")
+    return str(path)

@@ -42,10 +42,10 @@ class SlurmPrograms:
 
     def __init__(self, *, folder: str = "", conf: str = "") -> None:
         self.folder = folder
-        self._own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
+        self.own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
         # Seconds since 1970: local times are ambiguous when clocks are set back.
         self.env = {
-            **self._own_env,
+            **self.own_env,
             "SLURM_TIME_FORMAT": "%s",
             "SLURM_BITSTR_LEN": "0",  # else the indices of an array are cut
         }
@@ -69,7 +69,7 @@ class SlurmPrograms:
             done = subprocess.run(  # noqa: S603 - a program of Slurm's, no shell
                 [path, *command[1:]],
                 # A job inherits the environment of its sbatch: nothing of ours belongs there.
-                env=self._own_env if command[0] == "sbatch" else self.env,
+                env=self.own_env if command[0] == "sbatch" else self.env,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=timeout_s,

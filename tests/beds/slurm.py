@@ -113,12 +113,14 @@ def slurm_bed(
     nodes: Sequence[str] = NODES,
     accounts: Mapping[str, int] = ACCOUNTS,
     gpus: int = GPUS,
+    accounting_conf: str = "",
 ) -> Iterator[SlurmBed]:
     """Run a Slurm in a folder until the block ends. `accounts` have so many shares each.
 
     Each node has so many `gpus`, and two CPUs for each.
 
-    Lines of `conf` stand instead of the bed's own ones with the same key. Other accounts reach it
+    Lines of `conf` stand instead of the bed's own ones with the same key; those of
+    `accounting_conf` come into slurmdbd.conf. Other accounts reach it
     if they may enter the folder.
     """
     for program in ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd"):
@@ -128,7 +130,7 @@ def slurm_bed(
     assert os.geteuid() == 0, "a Slurm of our own needs root"
     bed = SlurmBed(folder=folder, env=_environment(folder), nodes=tuple(nodes))
     try:
-        _bring_up(bed, conf, accounts, gpus)
+        _bring_up(bed, (conf, accounting_conf), accounts, gpus)
         yield bed
     finally:
         _cancel_all(bed)
@@ -142,13 +144,13 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**kept, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
 
 
-def _bring_up(bed: SlurmBed, conf: str, accounts: Mapping[str, int], gpus: int) -> None:
+def _bring_up(bed: SlurmBed, conf: tuple[str, str], accounts: Mapping[str, int], gpus: int) -> None:
     ports = [free_port() for _ in range(3 + len(bed.nodes))]
     _write_files(bed, ports, conf, gpus)
     _start_munge(bed)
     _start_database(bed, ports[2])
     bed.start("slurmdbd", "slurmdbd", "-D")
-    bed.wait_for(lambda: _listens(ports[1]), why="slurmdbd")
+    bed.wait_for(lambda: listens(ports[1]), why="slurmdbd")
     bed.run("sacctmgr", "-i", "add", "cluster", "bed")
     for account, shares in accounts.items():
         bed.run("sacctmgr", "-i", "add", "account", account, f"fairshare={shares}")
@@ -201,7 +203,8 @@ def _start_database(bed: SlurmBed, port: int) -> None:
     )
 
 
-def _write_files(bed: SlurmBed, ports: Sequence[int], conf: str, gpus: int) -> None:
+def _write_files(bed: SlurmBed, ports: Sequence[int], confs: tuple[str, str], gpus: int) -> None:
+    conf, accounting_conf = confs
     folder, every = bed.folder, ",".join(bed.nodes)
     controller, accounting, database, *nodes = ports
     (folder / "dev").mkdir()
@@ -229,7 +232,9 @@ def _write_files(bed: SlurmBed, ports: Sequence[int], conf: str, gpus: int) -> N
         f" File={folder}/dev/nvidia[0-{gpus - 1}]\n"
     )
     (folder / "slurmdbd.conf").write_text(
-        SLURMDBD_CONF.format(folder=folder, accounting=accounting, database=database) + munge
+        SLURMDBD_CONF.format(folder=folder, accounting=accounting, database=database)
+        + munge
+        + accounting_conf
     )
     (folder / "slurmdbd.conf").chmod(0o600)
 
@@ -282,7 +287,8 @@ def _succeeds(bed: SlurmBed, command: Sequence[str]) -> bool:
     return not subprocess.run(command, env=bed.env, capture_output=True, check=False).returncode
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Return whether something listens on a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

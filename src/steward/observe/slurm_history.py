@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from steward.clients.slurm import SlurmCommands, SlurmError, SlurmJob
+from steward.clients.slurm import SlurmError, SlurmJob, SlurmReader
 
 __all__ = ["DAY_S", "PastJob", "SlurmHistory", "past_jobs"]
 
@@ -71,7 +71,7 @@ def _ended_in(row: SlurmJob, from_s: float, to_s: float) -> bool:
 class SlurmHistory:
     """Reads what accounting has from `lookback_s` before the first poll up to that poll."""
 
-    def __init__(self, slurm: SlurmCommands, *, lookback_s: float) -> None:
+    def __init__(self, slurm: SlurmReader, *, lookback_s: float) -> None:
         self.read_to_s: float | None = None  # all that ended until then is known
         self._slurm = slurm
         self._lookback_s = lookback_s

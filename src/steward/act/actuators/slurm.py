@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,9 +12,12 @@ from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
-from steward.clients.slurm.control import QueueTop, SlurmControl
+from steward.clients.slurm.control import QueueTop
 from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
+from steward.clients.slurm.rest import RestSettings
+from steward.clients.slurm.rest_changes import DRAINS
+from steward.clients.slurm.rest_control import RestControl, slurm_control
 from steward.clients.slurm.rights import Level, Rights, probe_rights
 from steward.clock import Clock, SteadyTime, WallClock
 from steward.errors import PermanentError, StewardError
@@ -56,6 +59,8 @@ class Slurm:
     that: what is closed and still looks undone is decided again.
     `folder`, `conf`, `timeout_s`: where Slurm's commands and its slurm.conf are, and how long a
     command may take.
+    `rest`, `rest_user`, `rest_token_file`, `rest_ca`, `rest_plain_http`: the slurmrestd to use
+    instead, as for the collector; what it cannot do is done by the commands, if there are any here.
     """
 
     name = "slurm"
@@ -72,6 +77,11 @@ class Slurm:
         folder: str = "",
         conf: str = "",
         timeout_s: float = 20.0,
+        rest: str = "",
+        rest_user: str = "",
+        rest_token_file: str = "",
+        rest_ca: str = "",
+        rest_plain_http: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._dry_run = dry_run
@@ -83,7 +93,15 @@ class Slurm:
             hold_preempted=hold_preempted,
             requeue_unsaved=requeue_unsaved,
         )
-        self._slurm = SlurmControl(folder=folder, conf=conf, timeout_s=timeout_s)
+        server = RestSettings(
+            address=rest,
+            user=rest_user,
+            token_file=rest_token_file,
+            ca=rest_ca,
+            plain_http=rest_plain_http,
+        )
+        self._slurm = slurm_control(server, folder=folder, conf=conf, timeout_s=timeout_s)
+        self._refused: tuple[type[Action], ...] = ()  # what slurmrestd does not do, nor commands
         self._rights: Rights | None = None
         self._rights_s = float("-inf")
         self._followed: set[JobId] = set()  # jobs of decisions that were begun
@@ -97,19 +115,16 @@ class Slurm:
         self._notes = OwnNotes()
 
     def available(self) -> Availability:
-        if self._slurm.programs.find("scontrol") is None:
-            hint = "run steward where Slurm's commands are, or set plugs.slurm.folder"
-            reason = "there is no scontrol on this machine"
-            return Availability(status="missing", reason=reason, hint=hint)
         try:
             version = self._slurm.version()
             rights = probe_rights(self._slurm)
+            beside = self._beside_rest()
         except StewardError as fault:
             return Availability(status="missing", reason=str(fault), hint=fault.hint)
         missing = rights.level is not Level.ADMINISTRATOR
         return Availability(
-            status="limited" if missing or self._dry_run else "ok",
-            reason=f"slurm {version}; {rights.sentence}; {_CANNOT}"
+            status="limited" if missing or self._dry_run or beside else "ok",
+            reason=f"slurm {version}; {rights.sentence}; {beside}{_CANNOT}"
             + ("; dry run: commands are shown, not run" if self._dry_run else ""),
             hint="docs/slurm.md says which rights each action needs" if missing else "",
         )
@@ -118,7 +133,17 @@ class Slurm:
         """Return what it can do with its rights; all of it while these are not known."""
         jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save, Tell)
         drains = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
-        return (*jobs, Drain, Undrain) if drains else jobs
+        can = (*jobs, Drain, Undrain) if drains else jobs
+        return tuple(each for each in can if each not in self._refused)
+
+    def _beside_rest(self) -> str:
+        """Return what slurmrestd does not do and who does that; note what nobody can do here."""
+        if not isinstance(self._slurm, RestControl):
+            return ""
+        missing = self._slurm.not_served()
+        self._refused = () if self._slurm.has_commands else _without(missing)
+        by = "done by this machine's commands" if self._slurm.has_commands else "refused"
+        return f"{', '.join(missing)}: not in slurmrestd, {by}; "
 
     def places(self, action: Action) -> bool:
         """Return whether Slurm chooses the GPUs: it does for every job that starts."""
@@ -157,6 +182,9 @@ class Slurm:
 
     def _plan(self, decision: Decision, t_s: float) -> Plan:
         rights = self._probed(t_s)
+        if type(decision.action) in self._refused:
+            problem = f"slurmrestd cannot {decision.action.type}, and there is no scontrol here"
+            raise PermanentError(problem, hint="`steward doctor` lists what it cannot do")
         # A turn can take minutes, and a job's time to save begins when it is asked.
         now_s = max(t_s, self._time.next()[0])
         match decision.action:
@@ -257,6 +285,7 @@ class Slurm:
     def _probed(self, t_s: float) -> Rights:
         if self._rights is None or not 0 <= t_s - self._rights_s < RIGHTS_S:
             self._rights, self._rights_s = probe_rights(self._slurm), t_s
+            self._beside_rest()
         return self._rights
 
     def _job(self, id_: JobId, t_s: float) -> QueueEntry:
@@ -329,6 +358,11 @@ class Slurm:
             except StewardError as fault:
                 text += f"; not in the output of job {action.job}: {fault}"
         return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
+
+
+def _without(missing: Iterable[str]) -> tuple[type[Action], ...]:
+    """Return the actions that need what slurmrestd does not do."""
+    return (Preempt, Resize, Drain, Undrain) if DRAINS in missing else (Preempt, Resize)
 
 
 def _is_about(mark: JobMark, decision: Decision) -> bool:

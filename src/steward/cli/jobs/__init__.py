@@ -100,6 +100,9 @@ def submit(  # noqa: PLR0913 - options of a command
         list[str] | None,
         _option("sbatch", text="Slurm: an option of sbatch, as --sbatch=--exclusive."),
     ] = None,
+    inside: Annotated[
+        Text, _option("inside", text="Slurm: run in this running job of yours, beside its steps.")
+    ] = None,
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Slurm: the script without steward's shell around it.")
     ] = False,
@@ -133,6 +136,7 @@ def submit(  # noqa: PLR0913 - options of a command
         given=given,
         sbatch=sbatch or (),
         as_is=as_is,
+        inside=inside or "",
         volumes=volume or (),
     )
     made = chosen.submit(request, dry_run=dry_run)

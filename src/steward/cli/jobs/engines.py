@@ -28,8 +28,8 @@ Engine = Annotated[
 class SubmitRequest:
     """What a person typed: a script with arguments or a command, options, and what one engine has.
 
-    `sbatch`, `as_is` are Slurm's: options of sbatch, and the script without the shell that forwards
-    requests to save. `volumes` are Kubernetes'.
+    `sbatch`, `as_is` and `inside` are Slurm's: options of sbatch, the script without the shell that
+    forwards requests to save, and the allocation to run in. `volumes` are Kubernetes'.
     """
 
     command: Sequence[str]
@@ -37,6 +37,7 @@ class SubmitRequest:
     given: Mapping[str, str]
     sbatch: Sequence[str] = ()
     as_is: bool = False
+    inside: str = ""
     volumes: Sequence[str] = ()
 
 

@@ -52,8 +52,8 @@ class KubernetesEngine(ClusterEngine):
         super().__init__(self._jobs, no_cost=StewardError(problem, where="cost", hint=hint))
 
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
-        if request.sbatch or request.as_is:
-            problem = "--sbatch and --as-is are for Slurm"
+        if request.sbatch or request.as_is or request.inside:
+            problem = "--sbatch, --as-is and --inside are for Slurm"
             raise StewardError(problem, where="--engine kubernetes", hint="leave them out")
         given = {"token": secrets.token_hex(8), **request.given}
         script = "" if request.as_command else read_script(Path(request.command[0]))

@@ -34,8 +34,8 @@ class LocalEngine:
         self._config, self._data = config, data
 
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
-        if request.sbatch or request.as_is or "saves" in request.given:
-            problem = "--sbatch, --as-is and --saves are for Slurm"
+        if request.sbatch or request.as_is or request.inside or "saves" in request.given:
+            problem = "--sbatch, --as-is, --inside and --saves are for Slurm"
             raise StewardError(problem, where="--engine local", hint="leave them out")
         refuse_images(request, "local")
         named = {key: x for key, x in request.given.items() if key not in _WITHOUT_MEANING}

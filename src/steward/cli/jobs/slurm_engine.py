@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 from pathlib import Path
@@ -15,6 +16,7 @@ from steward.cli.options import read_settings
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.sbatch_options import draft_of
+from steward.clients.slurm_jobs.steps import STEP_ID, step_draft
 from steward.errors import StewardError
 
 __all__ = ["SlurmEngine"]
@@ -23,7 +25,7 @@ __all__ = ["SlurmEngine"]
 class SlurmEngine(ClusterEngine):
     """The Slurm that `[plugs.slurm]` names, or that of this machine."""
 
-    job_id = NUMBERED
+    job_id = rf"{NUMBERED[0]}|{STEP_ID}", f"{NUMBERED[1]}, of a step inside a job NUMBER.STEP"
 
     def __init__(self, config: Path | None, data: Path | None) -> None:
         settings = read_settings(config, data)
@@ -39,6 +41,8 @@ class SlurmEngine(ClusterEngine):
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
         refuse_images(request, "slurm")
         given = {"token": secrets.token_hex(8), **request.given}
+        if request.inside:
+            return self._submit_inside(request, given, dry_run=dry_run)
         script = "" if request.as_command else read_script(Path(request.command[0]))
         draft = draft_of(
             request.command, given, script=script, more=request.sbatch, as_is=request.as_is
@@ -50,8 +54,31 @@ class SlurmEngine(ClusterEngine):
             return Submitted(record=record, lines=lines, wait=draft.wait)
         return Submitted(record=self._jobs.submit(draft), wait=draft.wait)
 
+    def _submit_inside(
+        self, request: SubmitRequest, given: dict[str, str], *, dry_run: bool
+    ) -> Submitted:
+        if request.sbatch or request.as_is:
+            problem = "--sbatch and --as-is are for jobs of their own"
+            raise StewardError(problem, where="--inside", hint="leave them out")
+        first, *rest = request.command
+        command = request.command if request.as_command else (_program(first), *rest)
+        draft = step_draft(request.inside, command, given)
+        if dry_run:
+            planned = self._jobs.steps.planned(draft)
+            return Submitted(record={"command": list(planned)}, lines=[shlex.join(planned)])
+        return Submitted(record=self._jobs.submit_inside(draft))
+
     def planned_change(
         self, job: str, what: str, body: dict[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
         commands = self._jobs.commands(what, job, body)
         return {"commands": [list(each) for each in commands]}, [shlex.join(x) for x in commands]
+
+
+def _program(script: str) -> str:
+    """Return a script as a program: it has to be executable, as it says itself what runs it."""
+    path = Path(script).expanduser().absolute()
+    read_script(path)
+    if not os.access(path, os.X_OK):
+        raise StewardError("it is not executable", where=script, hint=f"chmod +x {script}")
+    return str(path)

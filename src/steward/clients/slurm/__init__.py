@@ -1,4 +1,4 @@
-"""Reads and changes Slurm through its own commands, in Slurm's names.
+"""Reads and changes Slurm through its own commands or slurmrestd, in Slurm's names.
 
 Belongs here: running the commands and reading what they print, for every shape it had since 22.05.
 Does not: what it means for a cluster; `observe/collectors/slurm.py` translates, and
@@ -15,6 +15,19 @@ from steward.clients.slurm.commands import SlurmCommands
 from steward.clients.slurm.jobs import SlurmJob
 from steward.clients.slurm.nodes import SlurmNode
 from steward.clients.slurm.program import SlurmError, SlurmMissingError
+from steward.clients.slurm.rest import RestSettings
+from steward.clients.slurm.rest_reader import SlurmReader, SlurmRest, slurm_reader
 from steward.clients.slurm.syntax import Gres
 
-__all__ = ["Gres", "SlurmCommands", "SlurmError", "SlurmJob", "SlurmMissingError", "SlurmNode"]
+__all__ = [
+    "Gres",
+    "RestSettings",
+    "SlurmCommands",
+    "SlurmError",
+    "SlurmJob",
+    "SlurmMissingError",
+    "SlurmNode",
+    "SlurmReader",
+    "SlurmRest",
+    "slurm_reader",
+]

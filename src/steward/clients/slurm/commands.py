@@ -19,11 +19,10 @@ from steward.clients.slurm.accounting import (
     read_accounting,
 )
 from steward.clients.slurm.jobs import SACCT_FIELDS, SlurmJob, job_from_json, job_from_sacct
-from steward.clients.slurm.json_stream import read_entries
+from steward.clients.slurm.json_answer import read_list
 from steward.clients.slurm.nodes import SlurmNode, node_from_json
 from steward.clients.slurm.program import SlurmError, SlurmPrograms, fresh_separator
 from steward.clients.slurm.reservations import SlurmReservation, reservation_from_line
-from steward.errors import StewardError
 
 __all__ = ["SlurmCommands"]
 
@@ -114,17 +113,8 @@ class SlurmCommands:
     def _listed(
         self, command: list[str], key: str, make: Callable[[dict[str, Any]], T | None]
     ) -> list[T]:
-        try:
-            made, refused, rest = read_entries(
-                self._output(command), key, make=lambda raw: _tried(make, raw)
-            )
-        except SlurmError:
-            raise
-        except StewardError as fault:
-            raise SlurmError(fault.problem, where=command[0], hint=_HINT) from fault
-        errors = rest.get("errors") or []
-        if errors:
-            raise SlurmError(_problem(errors), where=command[0], hint=_HINT)
+        output = self._output(command)
+        made, refused = read_list(output, key, make, where=command[0], hint=_HINT)
         self.refused += refused
         return made
 
@@ -178,23 +168,6 @@ def _tried_line(line: str, separator: str) -> SlurmJob | None:
         return job_from_sacct(line, separator)
     except (ValueError, OverflowError):
         return None
-
-
-def _tried(make: Callable[[dict[str, Any]], T | None], raw: object) -> T | None:
-    """Make what can be made of an entry: one that is nonsense must not hide the others."""
-    try:
-        return make(raw) if isinstance(raw, dict) else None
-    except (StewardError, TypeError, ValueError, AttributeError, OverflowError):
-        return None
-
-
-def _problem(errors: object) -> str:
-    """Return Slurm's error message, in its most specific form."""
-    first = errors[0] if isinstance(errors, list) else errors
-    if not isinstance(first, dict):
-        return str(first)
-    parts = [str(first[k]) for k in ("description", "error", "source") if first.get(k)]
-    return ": ".join(parts) or "it failed without a reason"
 
 
 def _first_line(errors: IO[bytes], code: int) -> str:

@@ -243,6 +243,13 @@ class SlurmControl:
             self._limit, self._budget = limit, RequestBudget.below(limit)
         return found
 
+    def superuser(self) -> str:
+        """Return why Slurm lets this process do everything; nothing if it does not."""
+        slurm_user = self.configuration().get("SlurmUser", "").partition("(")[0]
+        if os.geteuid() == 0:
+            return "root"
+        return "the SlurmUser" if self.user == slurm_user else ""
+
     def admin_level(self, user: str) -> str:
         """Return what accounting lets a user do: `None`, `Operator`, `Administrator`, or ""."""
         what = ("show", "user", user, "format=User,AdminLevel")

@@ -81,8 +81,8 @@ class SlurmPrograms:
 
     def __init__(self, *, folder: str = "", conf: str = "") -> None:
         self.folder = folder
-        self._own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
-        kept = {name: v for name, v in self._own_env.items() if name not in _FORMS}
+        self.own_env = {**os.environ, **({"SLURM_CONF": conf} if conf else {})}
+        kept = {name: v for name, v in self.own_env.items() if name not in _FORMS}
         # Seconds since 1970: local times are ambiguous when clocks are set back.
         self.env = {
             **kept,
@@ -109,7 +109,7 @@ class SlurmPrograms:
             done = subprocess.run(  # noqa: S603 - a program of Slurm's, no shell
                 [path, *command[1:]],
                 # A job inherits the environment of its sbatch: nothing of ours belongs there.
-                env=self._own_env
+                env=self.own_env
                 if command[0] == "sbatch"
                 else {**self.env, **({"SQUEUE_FORMAT2": form} if form else {})},
                 stdin=subprocess.DEVNULL,

@@ -1,16 +1,25 @@
-"""One job as squeue's columns give it: what has to be compared before it is changed."""
+"""One job as squeue's columns or slurmrestd give it: what is compared before it is changed."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from steward.clients.slurm.job_mark import MOST_BYTES, JobMark
-from steward.clients.slurm.jobs import ENDED
+from steward.clients.slurm.jobs import ENDED, WAITING, SlurmJob, job_from_json
 from steward.clients.slurm.program import SEPARATOR, squeue_form
-from steward.clients.slurm.syntax import holder, hosts
+from steward.clients.slurm.syntax import holder, hosts, number
 
-__all__ = ["COLUMNS", "COLUMN_COUNT", "TASK_LIMIT", "QueueEntry", "entry_from_line"]
+__all__ = [
+    "COLUMNS",
+    "COLUMN_COUNT",
+    "TASK_LIMIT",
+    "QueueEntry",
+    "entry_from_json",
+    "entry_from_line",
+]
 
 _ADDRESS = re.compile(r"\d+(\+\d+|_\d+|_\[[\d,:%-]+\])?")
 _AT_ONCE = re.compile(r"%\d+(?=\])")  # how many tasks may run: no command takes it
@@ -82,6 +91,16 @@ class QueueEntry:
         return self.state in ENDED
 
     @property
+    def is_raised(self) -> bool:
+        """Whether steward has lowered its nice value, and that still counts.
+
+        Only below 0, which no owner can set: the comment alone would let anybody stay before those
+        that steward puts first.
+        """
+        did = self.mark.did
+        return did is not None and did.nice is not None and self.nice < min(0, did.nice)
+
+    @property
     def held_by(self) -> str:
         """Who keeps it waiting: `user`, `admin`, `requeue` (held at its requeue), or nobody.
 
@@ -120,3 +139,45 @@ def entry_from_line(line: str) -> QueueEntry | None:
         )
     except ValueError:
         return None
+
+
+def entry_from_json(raw: Mapping[str, Any]) -> QueueEntry | None:
+    """Read one entry of `jobs` of slurmrestd; None when it is not one.
+
+    22.05 leaves out a nice value of 0, and writes one below 0 as a number of 32 bits.
+    """
+    job = job_from_json(raw)
+    if job is None:
+        return None
+    nice = int(number(raw.get("nice")) or 0)
+    return QueueEntry(
+        id=job.id,
+        address=_AT_ONCE.sub("", job.array).rstrip("_") or job.id,  # 3_: an array that is over
+        state=_one_state(job.states),
+        reason=str(raw.get("state_description") or "") or job.reason,  # as squeue shows it
+        user=job.user,
+        partition=job.partition,
+        submit_s=int(job.submit_s),
+        restarts=job.restarts or 0,
+        batch=bool(raw.get("batch_flag")),
+        requeue=bool(raw.get("requeue")),
+        nice=nice - 2**32 if nice >= 2**31 else nice,
+        priority=job.priority,
+        nodes=job.nodes,
+        name=job.name,
+        mark=job.mark,
+        end_s=_end_s(job, raw),
+    )
+
+
+def _end_s(job: SlurmJob, raw: Mapping[str, Any]) -> int | None:
+    """Return when a job ended or its limit ends it: what waits or has no limit has guesses."""
+    if job.end_s is None and (job.limit_s is None or not WAITING.isdisjoint(job.states)):
+        return None
+    return int(number(raw.get("end_time")) or 0) or None
+
+
+def _one_state(states: tuple[str, ...]) -> str:
+    """Return the state that squeue would show: COMPLETING counts more than what it ended as."""
+    flags = [each for each in states if each in ("COMPLETING", "CONFIGURING")]
+    return flags[0] if flags else states[0]

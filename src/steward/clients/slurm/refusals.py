@@ -27,6 +27,7 @@ _PASSING = (
     "rate limit",
     "backoff",
     "in the process of changing state",
+    "unspecified error",  # of slurmrestd, when its controller does not answer
 )
 _HINTS = {
     "access/permission denied": "the account of steward lacks the right: see `steward doctor`",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from steward.clients.slurm.syntax import hosts
+from steward.clients.slurm.syntax import hosts, number, upper_names
 
-__all__ = ["SlurmReservation", "reservation_from_line"]
+__all__ = ["SlurmReservation", "reservation_from_json", "reservation_from_line"]
 
 _FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|EndTime|Nodes|Flags)=(\S*)")
 
@@ -42,4 +44,21 @@ def reservation_from_line(line: str) -> SlurmReservation | None:
         end_s=float(times[1]),
         nodes=hosts(nodes),
         maintenance="MAINT" in cell.get("Flags", "").split(","),
+    )
+
+
+def reservation_from_json(raw: Mapping[str, Any]) -> SlurmReservation | None:
+    """Read one entry of `reservations`; None for the same ones as `reservation_from_line`."""
+    start_s, end_s = number(raw.get("start_time")), number(raw.get("end_time"))
+    nodes = raw.get("node_list")
+    if start_s is None or end_s is None or not isinstance(nodes, str) or nodes in ("", "(null)"):
+        return None
+    if number(raw.get("core_spec_cnt")) or raw.get("core_specializations"):
+        return None
+    return SlurmReservation(
+        name=str(raw.get("name") or ""),
+        start_s=start_s,
+        end_s=end_s,
+        nodes=hosts(nodes),
+        maintenance="MAINT" in upper_names(raw.get("flags")),
     )

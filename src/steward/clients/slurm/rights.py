@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from enum import Enum
 
 from steward.clients.slurm.control import SlurmControl
+from steward.clients.slurm.rest_control import RestControl
 from steward.errors import PermanentError
 
 __all__ = ["Level", "Rights", "probe_rights"]
@@ -55,12 +55,10 @@ class Rights:
         return f"as {self.user}, {self.level.value} ({self.why}), {_WORDS[self.level]}"
 
 
-def probe_rights(slurm: SlurmControl) -> Rights:
-    """Return the rank of the account that runs this process."""
+def probe_rights(slurm: SlurmControl | RestControl) -> Rights:
+    """Return the rank of the account that acts: of this process, or of slurmrestd's token."""
     user = slurm.user
-    slurm_user = slurm.configuration().get("SlurmUser", "").partition("(")[0]
-    if os.geteuid() == 0 or user == slurm_user:
-        why = "root" if os.geteuid() == 0 else "the SlurmUser"
+    if why := slurm.superuser():
         return Rights(user=user, level=Level.ADMINISTRATOR, why=why)
     try:
         named = slurm.admin_level(user)

@@ -19,9 +19,9 @@ from steward.clients.slurm.job_mark import JobMark, LastDecision
 from steward.clients.slurm.queue_entry import QueueEntry
 from steward.errors import PermanentError, StewardError, TemporaryError
 
-__all__ = ["Submission", "submit_once"]
+__all__ = ["TOKEN", "Submission", "submit_once"]
 
-_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{3,63}")
+TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{3,63}")
 _NAME = re.compile(r"[^\s,]{1,128}")
 _OURS = ("--job-name", "-J", "--comment", "--hold", "-H", "--wrap", "--parsable", "--test-only")
 
@@ -49,7 +49,7 @@ class Submission:
     keep_held: bool = False
 
     def __post_init__(self) -> None:
-        if not _TOKEN.fullmatch(self.token):
+        if not TOKEN.fullmatch(self.token):
             problem = f"the token is {self.token!r}, not 4 to 64 letters, digits and . _ -"
             raise StewardError(problem, hint="a decision's id will do")
         if not _NAME.fullmatch(self.name):

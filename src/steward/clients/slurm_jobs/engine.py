@@ -24,6 +24,7 @@ from steward.clients.slurm_jobs.job_log import SlurmLog
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.clients.slurm_jobs.queue import JobQueue
 from steward.clients.slurm_jobs.sbatch_options import Draft
+from steward.clients.slurm_jobs.steps import StepDraft, Steps, is_step
 from steward.errors import PermanentError, StewardError, TemporaryError
 
 __all__ = ["SlurmJobs"]
@@ -40,16 +41,22 @@ class SlurmJobs:
     def __init__(self, slurm: SlurmControl, *, save_within_s: float = 300.0) -> None:
         self._slurm = slurm
         self._queue = JobQueue(slurm)
+        self.steps = Steps(slurm, self._queue)
         self._save_within_s = save_within_s
 
     # -- looking -------------------------------------------------------------------------------
 
     def listed(self, *, ended: bool, limit: int) -> list[dict[str, Any]]:
         """Return the newest jobs."""
-        return [records.short_record(job) for job in self._queue.listed(ended=ended)[:limit]]
+        inside = [step.job for step in self.steps.running()]
+        found = [*inside, *self._queue.listed(ended=ended)]
+        return [records.short_record(job) for job in found[:limit]]
 
     def show(self, id_: str) -> dict[str, Any]:
         """Return one job with its whole life, or an array with its tasks."""
+        if is_step(id_):
+            step = self.steps.of(id_)
+            return records.long_record(step.job, (), gpus=(), log=str(step.log), command="")
         found = self._queue.of(id_)
         if len(found) > 1 or found[0].id != id_:
             return records.array_record(id_, found)
@@ -62,11 +69,13 @@ class SlurmJobs:
 
     def why(self, id_: str) -> dict[str, Any]:
         """Return why a job does not run."""
-        return records.why_record(self._one(id_, "a reason of its own"), time.time())
+        job = self.steps.of(id_).job if is_step(id_) else self._one(id_, "a reason of its own")
+        return records.why_record(job, time.time())
 
     def status(self, id_: str) -> int | None:
         """Return the exit status of a job, of an array the greatest; None until all is over."""
-        codes = [exit_status(job) for job in self._queue.of(id_)]
+        jobs = [self.steps.of(id_).job] if is_step(id_) else self._queue.of(id_)
+        codes = [exit_status(job) for job in jobs]
         return None if None in codes else max(code or 0 for code in codes)
 
     def log(self, id_: str) -> SlurmLog:
@@ -75,6 +84,9 @@ class SlurmJobs:
 
     def _log_files(self, id_: str) -> tuple[ListedJob, list[str]]:
         """Return a job and where its output goes: as its shell noted at each run, and as now."""
+        if is_step(id_):
+            step = self.steps.of(id_)
+            return step.job, [str(step.log)]
         job = self._one(id_, "a log")
         files = files_of(job)
         noted = files.logs if files is not None else []
@@ -99,19 +111,40 @@ class SlurmJobs:
                 raise StewardError(fault.problem, where=fault.where, hint=hint) from fault
         return {"id": id_, "token": draft.token, "state": "held" if draft.keep_held else "waiting"}
 
+    def submit_inside(self, draft: StepDraft) -> dict[str, Any]:
+        """Run a command inside an allocation of this account."""
+        return {"id": self.steps.submit(draft), "token": draft.token, "state": "running"}
+
     # -- changing ------------------------------------------------------------------------------
 
     def commands(self, what: str, id_: str, body: dict[str, Any]) -> list[changes.Command]:
         """Return what a change would run, as a person would type it."""
+        if is_step(id_):
+            return [self._step_change(what, id_)]
         return [
             command for job in self._targets(what, id_) for command in self._plan(what, job, body)
         ]
 
     def change(self, what: str, id_: str, body: dict[str, Any]) -> list[dict[str, Any]]:
         """Change a job, or each task of an array that can be, and return what became of them."""
+        if is_step(id_):
+            return [self._cancel_step(what, id_)]
         targets = self._targets(what, id_)
         plans = [(job, plan_change(what, job, body, time.time())) for job in targets]
         return [self._carry_out(job, plan) for job, plan in plans]
+
+    def _step_change(self, what: str, id_: str) -> changes.Command:
+        if what != "cancel":
+            number = id_.partition(".")[0]
+            problem = f"it runs inside job {number}: it can be cancelled, and nothing else"
+            raise StewardError(problem, where=f"job {id_}", hint=f"change job {number} instead")
+        return self.steps.cancel(self.steps.of(id_))
+
+    def _cancel_step(self, what: str, id_: str) -> dict[str, Any]:
+        command = self._step_change(what, id_)
+        (self.steps.of(id_).folder / "cancelled").touch()
+        self._slurm.change(command)
+        return {"id": id_, "state": "cancelled", "why": "ended by Slurm: TERM, then KILL"}
 
     def _plan(self, what: str, job: ListedJob, body: dict[str, Any]) -> list[changes.Command]:
         plan = plan_change(what, job, body, time.time())

@@ -12,7 +12,7 @@ from steward.clients.slurm.submission import Submission
 from steward.clients.slurm_jobs import batch_script
 from steward.errors import StewardError
 
-__all__ = ["Draft", "draft_of"]
+__all__ = ["Draft", "draft_of", "time_limit"]
 
 _SAME = (
     "job-name", "gpus", "cpus-per-task", "mem", "array", "dependency", "output", "error", "export",
@@ -124,16 +124,16 @@ def _mark(comment: str, given: Mapping[str, str]) -> JobMark:
 def _options(given: Mapping[str, str]) -> list[str]:
     found = [f"--{name}={given[name]}" for name in _SAME if name in given]
     if "time" in given:
-        found.append(f"--time={_time(given['time'])}")
+        found.append(f"--time={time_limit(given['time'])}")
     if "chdir" in given:
         found.append(f"--chdir={Path(given['chdir']).expanduser().absolute()}")
     return [*found, "--requeue"] if "requeue" in given else found
 
 
-def _time(text: str) -> str:
+def time_limit(text: str) -> str:
     """Return a time limit as Slurm writes it; it has no seconds alone.
 
-    >>> _time("90s"), _time("2:00:00")
+    >>> time_limit("90s"), time_limit("2:00:00")
     ('0:90', '2:00:00')
     """
     wanted_s = seconds(text, "--time")

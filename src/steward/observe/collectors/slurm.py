@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steward.clients.slurm import (
-    SlurmCommands,
+    RestSettings,
     SlurmError,
     SlurmJob,
     SlurmMissingError,
     SlurmNode,
+    slurm_reader,
 )
 from steward.clients.slurm.accounting import Accounting
 from steward.clients.slurm.reservations import SlurmReservation
@@ -44,7 +45,7 @@ class _Answer:
 
 
 class Slurm:
-    """Jobs, nodes, GPUs and accounts of a Slurm cluster, read through its own commands.
+    """Jobs, nodes, GPUs and accounts of a Slurm cluster, by its own commands or slurmrestd.
 
     Slurm is polled every `every_s` seconds, and less often where that would take more than a tenth
     of the time. `lookback_s`: how far back accounting is read for jobs that ended before steward
@@ -56,6 +57,9 @@ class Slurm:
     `guarantees_from_limits`: the GPUs that an account is limited to (GrpTRES, its own or that of a
     QOS that no other account may use) are guaranteed to it; what `[tenants]` states counts more.
     `folder` and `conf`: where Slurm's commands and its slurm.conf are, if not in the usual places.
+    `rest`: the slurmrestd to ask instead, `https://HOST:PORT` or `unix:/PATH`; `rest_user` and
+    `rest_token_file` ($SLURM_JWT without) say as whom, `rest_ca` is a file with the authority it
+    trusts, `rest_plain_http` allows plain HTTP to another machine.
     """
 
     name = "slurm"
@@ -73,13 +77,25 @@ class Slurm:
         guarantees_from_limits: bool = False,
         folder: str = "",
         conf: str = "",
+        rest: str = "",
+        rest_user: str = "",
+        rest_token_file: str = "",
+        rest_ca: str = "",
+        rest_plain_http: bool = False,
     ) -> None:
         self.every_s = every_s
         self.lookback_s = lookback_s
         self.stale_after_s = stale_after_s
         self._guarantees = guarantees_from_limits
-        self._slurm = SlurmCommands(folder=folder, conf=conf, timeout_s=timeout_s)
-        self._quick = SlurmCommands(folder=folder, conf=conf, timeout_s=2.0)
+        server = RestSettings(
+            address=rest,
+            user=rest_user,
+            token_file=rest_token_file,
+            ca=rest_ca,
+            plain_http=rest_plain_http,
+        )
+        self._slurm = slurm_reader(server, folder=folder, conf=conf, timeout_s=timeout_s)
+        self._quick = slurm_reader(server, folder=folder, conf=conf, timeout_s=2.0)
         self._book = JobBook(self.name)
         self._history = SlurmHistory(self._slurm, lookback_s=lookback_s)
         self._jobs: dict[str, SlurmJob] = {}
@@ -104,7 +120,7 @@ class Slurm:
             return Availability(
                 status="missing",
                 reason="there is no squeue on this machine",
-                hint="run steward where Slurm's commands are, or set plugs.slurm.folder",
+                hint="run steward where Slurm's commands are, or set plugs.slurm.folder or .rest",
             )
         try:
             version = self._quick.version()

@@ -108,5 +108,14 @@ class InstanceType:
 H200_LLAMA_8B = InstanceType(
     name="h200-llama-8b",
     model="llama-8b",
-    step_times=StepTimes(fixed_s=0.005),
+    step_times=StepTimes(
+        fixed_s=5.0486e-3,
+        prefill_s=6.0636e-4,
+        token_s=4.1818e-6,
+        bend_tokens=181.0,
+        token_beyond_s=1.93704e-5,
+        sequence_s=6.3315e-6,
+        kv_token_s=4.7631e-8,
+        attention_s=2.4567e-9,
+    ),
 )

@@ -113,7 +113,7 @@ def requests_of(  # noqa: PLR0913 - a trace has these columns
     deadline_class: Sequence[int] | Ints | None = None,
     tenant: Sequence[str] | None = None,
     model: Sequence[str] | None = None,
-    prefix: Sequence[Sequence[int]] | None = None,
+    prefix: Sequence[Sequence[int] | Ints] | None = None,
     prefix_block_tokens: int = 0,
     origin: str = "",
     synthetic: bool = False,

@@ -15,7 +15,7 @@ __all__ = ["clear_cache", "give_back", "reserve_prompt", "share_prefix", "take"]
 @njit
 def prefix_unit(state: ServingState, i: int) -> int:
     """Return how many KV blocks of instance `i` one prefix block covers."""
-    return state.limits[PREFIX_TOKENS] // state.block_tokens[state.type[i]]
+    return int(state.limits[PREFIX_TOKENS] // state.block_tokens[state.type[i]])
 
 
 @njit

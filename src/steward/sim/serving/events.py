@@ -82,7 +82,7 @@ def _next_s(state: ServingState) -> float:
     failure = state.counts[NEXT_FAILURE]
     if failure < len(state.failure_s) and state.counts[UNDONE] > 0:
         t_s = min(t_s, state.failure_s[failure])
-    return t_s
+    return float(t_s)
 
 
 @njit
@@ -118,7 +118,7 @@ def _room(state: ServingState, i: int) -> int:
     if state.state[i] != SERVING:
         return 0
     free = state.limit[i] - state.running_n[i] - state.waiting_n[i]
-    return max(0, min(free, state.max_waiting[state.type[i]] - state.waiting_n[i]))
+    return int(max(0, min(free, state.max_waiting[state.type[i]] - state.waiting_n[i])))
 
 
 @njit
@@ -235,7 +235,8 @@ def _fits(state: ServingState, r: int) -> bool:
 
 @njit
 def _fits_type(state: ServingState, r: int, kind: int) -> bool:
-    return state.prompt[r] + state.output[r] <= state.type_blocks[kind] * state.block_tokens[kind]
+    tokens = state.type_blocks[kind] * state.block_tokens[kind]
+    return bool(state.prompt[r] + state.output[r] <= tokens)
 
 
 @njit
@@ -268,7 +269,7 @@ def _can_go(state: ServingState, r: int, i: int) -> bool:
     if not _fits_type(state, r, state.type[i]):
         return False
     in_flight = state.running_n[i] + state.waiting_n[i]
-    return state.model[r] == state.instance_model[i] and in_flight < state.limit[i]
+    return bool(state.model[r] == state.instance_model[i] and in_flight < state.limit[i])
 
 
 @njit
@@ -311,10 +312,7 @@ def evict(state: ServingState, r: int) -> bool:
 
 @njit
 def _is_waiting(state: ServingState, i: int, r: int) -> bool:
-    for place in range(state.waiting_n[i]):
-        if state.waiting[i, place] == r:
-            return True
-    return False
+    return bool((state.waiting[i, : state.waiting_n[i]] == r).any())
 
 
 @njit

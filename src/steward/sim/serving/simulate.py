@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,7 @@ from steward.sim.serving.events import (
 from steward.sim.serving.result import ServingRun
 from steward.sim.serving.state import (
     EVERY_STEP,
+    NEXT_ARRIVAL,
     NOW,
     QUEUE_N,
     ROUTES,
@@ -171,7 +171,7 @@ class _World:
         """Go on until nothing is left to happen; return how often the dispatcher was called."""
         state, compiled, queue, view = self.state, self.compiled, self.queue, self.view
         counts, clock = state.counts, state.clock
-        calls = idle_ticks = 0
+        calls = idle_ticks = before = 0
         if scaler is not None:
             clock[TICK] = 0.0
         while True:
@@ -182,7 +182,9 @@ class _World:
                 raise self._refused(dispatcher)
             now = replace_moment(view, float(clock[NOW]), queue[: counts[QUEUE_N]])
             if reason == TICKED and scaler is not None:
-                idle_ticks = idle_ticks + 1 if counts[STEPS] == calls else 0
+                happened = int(counts[STEPS] + counts[NEXT_ARRIVAL])
+                idle_ticks = idle_ticks + 1 if happened == before else 0
+                before = happened
                 self._scale(scaler, now)
                 more = counts[UNDONE] > 0 and idle_ticks < _IDLE_TICKS
                 clock[TICK] = now.t_s + scaler.every_s if more else np.inf

@@ -231,8 +231,10 @@ def _requests(trace: RequestTrace, models: Sequence[str]) -> dict[str, Array]:
     count = len(trace)
     ints = {
         name: np.zeros(count, np.int64)
-        for name in ("status", "generated", "computed", "target", "blocks", "pinned", "chunk")
-        + ("evicted", "preemptions", "returns", "reused")
+        for name in (
+            *("status", "generated", "computed", "target", "blocks", "pinned", "chunk"),
+            *("evicted", "preemptions", "returns", "reused"),
+        )
     }
     code = np.array([models.index(name) for name in trace.models] + [0], np.int64)
     return {
@@ -249,12 +251,12 @@ def _requests(trace: RequestTrace, models: Sequence[str]) -> dict[str, Array]:
 
 
 def _types(types: Sequence[InstanceType], models: Sequence[str]) -> dict[str, Array]:
-    def column(values: Sequence[float], kind: type = np.int64) -> Array:
+    def column(values: Sequence[Any], kind: type = np.int64) -> Array:
         return np.array(values, kind)
 
     blocks = [each.kv_tokens // each.block_tokens for each in types]
     return {
-        "coefficient": column([each.step_times.coefficients() for each in types], np.float64),  # type: ignore[arg-type,misc]
+        "coefficient": column([each.step_times.coefficients() for each in types], np.float64),
         "type_model": column([models.index(each.model) for each in types]),
         "type_gpus": column([each.gpus for each in types]),
         "type_blocks": column(blocks),

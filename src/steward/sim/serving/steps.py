@@ -159,7 +159,7 @@ def _stretch(state: ServingState, i: int) -> int:
         most = min(most, state.output[r] - state.generated[r])
     size = state.block_tokens[state.type[i]]
     if state.running_n[i] * (most // size + 1) <= state.free[i]:
-        return most
+        return int(most)
     low, high = 1, most  # the first step was made way for
     while low < high:
         middle = (low + high + 1) // 2
@@ -174,7 +174,7 @@ def _stretch(state: ServingState, i: int) -> int:
 def _end_of(state: ServingState, i: int, steps: int) -> float:
     """Return when the first `steps` of a stretch are over, in closed form."""
     growth_s = 0.5 * state.growth_s[i] * steps * (steps - 1)
-    return state.begin_s[i] + (steps * state.first_step_s[i] + growth_s)
+    return float(state.begin_s[i] + (steps * state.first_step_s[i] + growth_s))
 
 
 @njit
@@ -188,7 +188,7 @@ def steps_done(state: ServingState, i: int, t_s: float) -> int:
     if growth_s > 0:  # the root of growth/2 n^2 + (first - growth/2) n = passed
         half = first_s - 0.5 * growth_s
         steps = (math.sqrt(half * half + 2 * growth_s * passed_s) - half) / growth_s
-    done = min(max(int(steps), 1), state.steps[i])
+    done = min(max(int(steps), 1), int(state.steps[i]))
     while done < state.steps[i] and _end_of(state, i, done + 1) <= t_s:
         done += 1
     while done > 1 and _end_of(state, i, done) > t_s:

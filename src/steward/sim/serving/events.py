@@ -54,10 +54,11 @@ def advance(state: ServingState) -> int:
     if not _route(state):
         return WRONG_ROUTE
     while True:
-        _plan_stale(state)
-        if state.counts[DECIDE] and _may_send(state):
+        if _may_send(state):
             return WANTED
-        state.counts[DECIDE] = 0
+        _plan_stale(state)
+        if _may_send(state):  # what was admitted made room
+            return WANTED
         t_s = _next_s(state)
         if t_s == np.inf:
             return ENDED
@@ -96,9 +97,10 @@ def _plan_stale(state: ServingState) -> None:
 
 @njit
 def _may_send(state: ServingState) -> bool:
-    """Return whether requests wait and some instance has room; note the rest of the view."""
+    """Return whether something changed, requests wait, and some instance has room."""
+    changed = state.counts[DECIDE] > 0
     state.counts[DECIDE] = 0
-    return state.counts[QUEUE_N] > 0 and _look(state)
+    return changed and state.counts[QUEUE_N] > 0 and _look(state)
 
 
 @njit

@@ -102,8 +102,8 @@ def simulate(
     same to the rounding of numbers.
     """
     _check(trace, fleet)
-    world = _World.of(trace, fleet, every_step=every_step)
     began_s = time.process_time()
+    world = _World.of(trace, fleet, every_step=every_step)
     calls = world.run(dispatcher, scaler)
     cpu_s = time.process_time() - began_s
     return world.result(trace, calls=calls, cpu_s=cpu_s, policy=dispatcher.name)
@@ -207,14 +207,14 @@ class _World:
 
     def _scale(self, scaler: Scaler, now: ServingView) -> None:
         chosen: Scaling = scaler.scale(now)
-        for kind in chosen.start:
-            start_instance(self.compiled, kind, now.types[kind].start_s)
-        for instance in chosen.drain:
-            if not drain(self.compiled, instance):
-                raise _misled(scaler, f"instance {instance} drained")
         for instance, limit in chosen.limits:
             if not set_limit(self.compiled, instance, limit):
                 raise _misled(scaler, f"a limit for instance {instance}")
+        for instance in chosen.drain:
+            if not drain(self.compiled, instance):
+                raise _misled(scaler, f"instance {instance} drained")
+        for kind in chosen.start:  # where all places are taken, nothing starts
+            start_instance(self.compiled, kind, now.types[kind].start_s)
 
     def _refused(self, dispatcher: Dispatcher) -> StewardError:
         place = int(self.state.counts[ROUTES])

@@ -47,6 +47,9 @@ def plan(state: ServingState, i: int, now_s: float) -> int:
             prefill, budget, pairs = _add_chunk(state, r, chunk, (prefill, budget, pairs))
     state.begin_s[i] = now_s
     _time(state, i, prefill, pairs)
+    if whole and prefill == 0 and state.steps[i] == 1 and not state.limits[EVERY_STEP]:
+        state.steps[i] = _stretch(state, i)  # after a preemption the next step may admit again
+        state.end_s[i] = _end_of(state, i, state.steps[i])
     return admitted
 
 
@@ -119,7 +122,7 @@ def _blocks_after(state: ServingState, i: int, steps: int) -> int:
 
 @njit
 def _time(state: ServingState, i: int, prefill: int, pairs: float) -> None:
-    """Set how many steps are taken together, how long the first takes, and how they grow."""
+    """Set how long the next step takes, and how much longer each one after it would."""
     batch = state.decoding[i]
     if prefill + batch == 0:
         state.steps[i] = 0
@@ -135,8 +138,8 @@ def _time(state: ServingState, i: int, prefill: int, pairs: float) -> None:
         first_s += c[1]
     state.first_step_s[i] = first_s
     state.growth_s[i] = c[6] * batch
-    state.steps[i] = 1 if prefill > 0 or state.limits[EVERY_STEP] else _stretch(state, i)
-    state.end_s[i] = _end_of(state, i, state.steps[i])
+    state.steps[i] = 1
+    state.end_s[i] = _end_of(state, i, 1)
 
 
 @njit

@@ -12,7 +12,7 @@ import numpy as np
 
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace
-from steward.model.serving.view import SERVING, InstanceColumns, RequestColumns, ServingView
+from steward.model.serving.view import QUEUED, SERVING, InstanceColumns, RequestColumns, ServingView
 from steward.ports import Dispatcher
 
 
@@ -264,6 +264,7 @@ def ask(now_s: float, trace: RequestTrace, world, dispatcher: Dispatcher) -> Non
             deadline_class=trace.deadline_class,
             tenant=trace.tenant,
             model=np.zeros(len(trace), np.int64),
+            state=np.full(len(trace), QUEUED),
             generated_tokens=np.array([each.generated for each in requests]),
             instance=np.full(len(trace), -1),
         ),

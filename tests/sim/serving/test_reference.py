@@ -101,9 +101,7 @@ def test_the_drawn_loads_preempt_and_reuse_prefixes() -> None:
         prefix=[[0, 1, 100 + row, 200 + row] for row in range(40)],
         prefix_block_tokens=16,
     )
-    kind = InstanceType(
-        name="small", model="m", step_times=H200_LLAMA_8B.step_times, kv_tokens=512
-    )
+    kind = InstanceType(name="small", model="m", step_times=H200_LLAMA_8B.step_times, kv_tokens=512)
 
     slow = serve_slowly(trace, kind, 1, DISPATCHERS["fcfs"]())
     fast = simulate(trace, Fleet(types=(kind,), instances=(0,)), DISPATCHERS["fcfs"]())

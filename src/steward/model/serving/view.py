@@ -15,8 +15,14 @@ from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import DeadlineClass
 
 __all__ = [
+    "ARRIVING",
+    "DONE",
     "DRAINING",
     "OFF",
+    "QUEUED",
+    "REFUSED",
+    "RUNNING",
+    "SENT",
     "SERVING",
     "STARTING",
     "SWAPPING",
@@ -32,6 +38,8 @@ Ints = NDArray[np.int64]
 
 # Codes of InstanceColumns.state. A swapping or draining instance ends what it has, takes no more.
 OFF, STARTING, SERVING, SWAPPING, DRAINING = range(5)
+# Codes of RequestColumns.state: QUEUED in the gateway, SENT to an instance that has not begun it.
+ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED = range(6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,8 +52,9 @@ class RequestColumns:
     deadline_class: Ints  # position in ServingView.classes
     tenant: Ints  # position in ServingView.tenants, -1 for none
     model: Ints  # position in ServingView.models
+    state: Ints
     generated_tokens: Ints  # so far: not 0 for those that were evicted and wait again
-    instance: Ints  # where it was sent; -1 while it waits in the gateway
+    instance: Ints  # where it is; -1 while it waits in the gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

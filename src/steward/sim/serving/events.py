@@ -10,7 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from steward.compiled import njit
-from steward.model.serving.view import DRAINING, OFF, SERVING, STARTING, SWAPPING
+from steward.model.serving.view import (
+    DRAINING,
+    OFF,
+    QUEUED,
+    REFUSED,
+    SENT,
+    SERVING,
+    STARTING,
+    SWAPPING,
+)
 from steward.sim.serving.blocks import clear_cache
 from steward.sim.serving.state import (
     DECIDE,
@@ -18,15 +27,21 @@ from steward.sim.serving.state import (
     NEXT_FAILURE,
     NOW,
     QUEUE_N,
-    QUEUED,
-    REFUSED,
     ROUTES,
-    SENT,
     TICK,
     UNDONE,
     ServingState,
 )
-from steward.sim.serving.steps import commit, interrupt, plan, requeue, send_back, steps_done
+from steward.sim.serving.steps import (
+    catch_up,
+    commit,
+    interrupt,
+    plan,
+    requeue,
+    send_back,
+    steps_done,
+    sweep,
+)
 
 __all__ = [
     "ENDED",
@@ -68,6 +83,7 @@ def advance(state: ServingState) -> int:
         _arrivals_at(state, t_s)
         if state.clock[TICK] == t_s:
             state.clock[TICK] = np.inf
+            state.counts[DECIDE] = 1  # what the scaler changes may make room
             _look(state)
             return TICKED
 
@@ -110,8 +126,7 @@ def _look(state: ServingState) -> bool:
     for i in range(len(state.room)):
         state.room[i] = _room(state, i)
         any_room |= state.room[i] > 0
-        decoded = steps_done(state, i, state.clock[NOW]) * state.decoding[i]
-        state.seen_kv[i] = state.held[i] + decoded
+        catch_up(state, i, state.clock[NOW])
     return any_room
 
 
@@ -129,10 +144,13 @@ def _instances_at(state: ServingState, t_s: float) -> None:
         if state.end_s[i] != t_s:
             continue
         if state.steps[i] > 0:
+            before = state.running_n[i]
             commit(state, i, state.steps[i])
+            if state.running_n[i] < before:
+                state.counts[DECIDE] = 1
         else:
             _ready(state, i)
-        state.counts[DECIDE] = 1
+            state.counts[DECIDE] = 1
         if state.state[i] >= SWAPPING:
             _settle(state, i)
 
@@ -255,6 +273,7 @@ def _route(state: ServingState) -> bool:
         state.waiting_n[i] += 1
         state.status[r] = SENT
         state.instance[r] = i
+        state.last_instance[r] = i
         if np.isnan(state.sent_s[r]):
             state.sent_s[r] = state.clock[NOW]
         _wake(state, i)
@@ -295,10 +314,10 @@ def _wake(state: ServingState, i: int) -> None:
 @njit
 def evict(state: ServingState, r: int) -> bool:
     """Take a request from its instance: at once if it waits there, else when the step ends."""
-    if r < 0 or r >= len(state.status) or state.instance[r] < 0 or state.finish_s[r] >= 0:
+    if r < 0 or r >= len(state.status) or state.instance[r] < 0:
         return False
     i = state.instance[r]
-    if state.status[r] == SENT or _is_waiting(state, i, r):
+    if state.status[r] == SENT:
         kept = 0
         for place in range(state.waiting_n[i]):
             if state.waiting[i, place] != r:
@@ -306,15 +325,13 @@ def evict(state: ServingState, r: int) -> bool:
                 kept += 1
         state.waiting_n[i] = kept
         requeue(state, r)
-    else:
-        state.evicted[r] = 1
+        return True
+    state.evicted[r] = 1
+    if state.steps[i] > 0:
         interrupt(state, i, state.clock[NOW])
+    else:  # between two steps
+        sweep(state, i, state.clock[NOW])
     return True
-
-
-@njit
-def _is_waiting(state: ServingState, i: int, r: int) -> bool:
-    return bool((state.waiting[i, : state.waiting_n[i]] == r).any())
 
 
 @njit

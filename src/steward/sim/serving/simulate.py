@@ -49,7 +49,7 @@ from steward.sim.serving.state import (
 
 __all__ = ["Failure", "Fleet", "draw_failures", "simulate", "warm_up"]
 
-_IDLE_TICKS = 10_000  # so many ticks without anything else happening, and it ends
+_IDLE_TICKS = 1000  # so many ticks without anything else happening, and it ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +233,7 @@ class _World:
             sent_s=state.sent_s,
             first_token_s=state.first_s,
             finish_s=state.finish_s,
-            instance=state.instance,
+            instance=state.last_instance,
             preemptions=state.preemptions,
             returns=state.returns,
             reused_tokens=state.reused,
@@ -269,6 +269,7 @@ def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView
             deadline_class=_read_only(trace.deadline_class),
             tenant=_read_only(trace.tenant),
             model=_read_only(state.model),
+            state=_read_only(state.status),
             generated_tokens=_read_only(state.generated),
             instance=_read_only(state.instance),
         ),
@@ -280,7 +281,7 @@ def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView
             waiting=_read_only(state.waiting_n),
             limit=_read_only(state.limit),
             room=_read_only(state.room),
-            kv_tokens=_read_only(state.seen_kv),
+            kv_tokens=_read_only(state.held),
         ),
         types=fleet.types,
         models=fleet.models,

@@ -14,21 +14,12 @@ from steward.model.serving.requests import RequestTrace
 from steward.model.serving.view import OFF
 
 __all__ = [
-    "ARRIVING",
-    "DONE",
-    "QUEUED",
-    "REFUSED",
-    "RUNNING",
-    "SENT",
     "ServingState",
     "by_reference",
     "empty_state",
 ]
 
 Array = NDArray[Any]
-
-# Codes of `status`.
-ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED = range(6)
 
 
 class ServingState(NamedTuple):
@@ -46,8 +37,9 @@ class ServingState(NamedTuple):
     model: Array
     prefix_ids: Array
     prefix_start: Array
-    status: Array
-    instance: Array  # where it was sent; -1 otherwise
+    status: Array  # codes of RequestColumns.state
+    instance: Array  # where it is; -1 in the queue and when it is done
+    last_instance: Array  # where it was sent last
     generated: Array  # tokens that its client has
     computed: Array  # tokens in the KV cache
     target: Array  # tokens that have to be in the cache before the next one can be made
@@ -85,7 +77,6 @@ class ServingState(NamedTuple):
     waiting: Array  # (instance, place): requests in the order of arrival
     decoding: Array  # how many of the running ones
     held: Array  # tokens in the cache of running requests
-    seen_kv: Array  # the same, at the time of the view
     free: Array  # blocks, with those of idle prefix blocks
     stale: Array  # 1: a new step has to be planned
     begin_s: Array  # of the stretch that runs
@@ -133,6 +124,7 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.prefix_start,
         state.status,
         state.instance,
+        state.last_instance,
         state.generated,
         state.computed,
         state.target,
@@ -168,7 +160,6 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.waiting,
         state.decoding,
         state.held,
-        state.seen_kv,
         state.free,
         state.stale,
         state.begin_s,
@@ -245,6 +236,7 @@ def _requests(trace: RequestTrace, models: Sequence[str]) -> dict[str, Array]:
         "prefix_ids": trace.prefix_ids,
         "prefix_start": trace.prefix_start,
         "instance": np.full(count, -1, np.int64),
+        "last_instance": np.full(count, -1, np.int64),
         **{name: np.full(count, np.nan) for name in ("sent_s", "first_s", "finish_s")},
         **ints,
     }
@@ -275,7 +267,7 @@ def _types(types: Sequence[InstanceType], models: Sequence[str]) -> dict[str, Ar
 def _instances(places: int, widest: int) -> dict[str, Array]:
     ints = (
         *("type", "instance_model", "limit", "room", "running_n", "waiting_n", "decoding"),
-        *("held", "seen_kv", "free", "stale", "steps"),
+        *("held", "free", "stale", "steps"),
     )
     floats = ("begin_s", "first_step_s", "growth_s", "on_since_s", "gpu_seconds")
     return {

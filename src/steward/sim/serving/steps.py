@@ -7,19 +7,17 @@ import math
 import numpy as np
 
 from steward.compiled import njit
+from steward.model.serving.view import DONE, QUEUED, RUNNING, SENT
 from steward.sim.serving.blocks import give_back, reserve_prompt, share_prefix, take
 from steward.sim.serving.state import (
-    DONE,
     EVERY_STEP,
     QUEUE_N,
-    QUEUED,
-    RUNNING,
     STEPS,
     UNDONE,
     ServingState,
 )
 
-__all__ = ["commit", "interrupt", "plan", "requeue", "send_back", "steps_done"]
+__all__ = ["catch_up", "commit", "interrupt", "plan", "requeue", "send_back", "steps_done", "sweep"]
 
 
 @njit
@@ -90,6 +88,7 @@ def _make_way(state: ServingState, i: int) -> bool:
         r = state.running[i, state.running_n[i]]
         _drop(state, i, r)
         state.preemptions[r] += 1
+        state.status[r] = SENT
         for place in range(state.waiting_n[i], 0, -1):
             state.waiting[i, place] = state.waiting[i, place - 1]
         state.waiting[i, 0] = r
@@ -200,6 +199,19 @@ def steps_done(state: ServingState, i: int, t_s: float) -> int:
 
 
 @njit
+def catch_up(state: ServingState, i: int, now_s: float) -> None:
+    """Take in the steps of a stretch that are over, so that a view shows them; it goes on."""
+    done = steps_done(state, i, now_s)
+    if 0 < done < state.steps[i]:
+        state.begin_s[i] = _end_of(state, i, done)
+        state.counts[STEPS] += done
+        take(state, i, _grow(state, i, done))
+        state.first_step_s[i] += done * state.growth_s[i]
+        state.steps[i] -= done
+        state.end_s[i] = max(now_s, _end_of(state, i, state.steps[i]))
+
+
+@njit
 def interrupt(state: ServingState, i: int, t_s: float) -> None:
     """Let a stretch end with the step that runs at `t_s`, so that the next one can be planned."""
     if state.steps[i] > 1:
@@ -212,32 +224,37 @@ def interrupt(state: ServingState, i: int, t_s: float) -> None:
 
 
 @njit
-def commit(state: ServingState, i: int, steps: int) -> int:
-    """Take in that so many steps of the stretch are over; return how many requests left."""
+def commit(state: ServingState, i: int, steps: int) -> None:
+    """Take in that so many steps of the stretch are over."""
     end_s = _end_of(state, i, steps)
     state.counts[STEPS] += steps
     if state.decoding[i] > 0:
         take(state, i, _grow(state, i, steps))
-    left = kept = 0
     for place in range(state.running_n[i]):
         r = state.running[i, place]
         if state.chunk[r] > 0:
             _compute_chunk(state, i, r, end_s)
+    sweep(state, i, end_s)
+    state.steps[i] = 0
+    state.end_s[i] = np.inf
+    state.stale[i] = 1
+
+
+@njit
+def sweep(state: ServingState, i: int, now_s: float) -> None:
+    """Remove from the batch what is finished, and what was evicted."""
+    kept = 0
+    for place in range(state.running_n[i]):
+        r = state.running[i, place]
         if state.generated[r] == state.output[r]:
-            _finish(state, i, r, end_s)
-            left += 1
+            _finish(state, i, r, now_s)
         elif state.evicted[r]:
             _drop(state, i, r)
             requeue(state, r)
-            left += 1
         else:
             state.running[i, kept] = r
             kept += 1
     state.running_n[i] = kept
-    state.steps[i] = 0
-    state.end_s[i] = np.inf
-    state.stale[i] = 1
-    return left
 
 
 @njit
@@ -277,6 +294,7 @@ def _finish(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.held[i] -= state.computed[r]
     give_back(state, i, r)
     state.status[r] = DONE
+    state.instance[r] = -1
     state.finish_s[r] = end_s
     state.counts[UNDONE] -= 1
 

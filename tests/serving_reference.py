@@ -200,6 +200,9 @@ class Server:
         return sum(each.computed for each in self.running)
 
 
+World = tuple[list[Server], list[Request], list[Request]]  # servers, queue, all requests
+
+
 def serve_slowly(
     trace: RequestTrace, kind: InstanceType, instances: int, dispatcher: Dispatcher
 ) -> list[Request]:
@@ -234,9 +237,11 @@ def serve_slowly(
         settle(now_s, trace, (servers, queue, requests), dispatcher, changed=changed)
 
 
-def settle(now_s: float, trace, world, dispatcher: Dispatcher, *, changed: bool) -> None:
+def settle(
+    now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher, *, changed: bool
+) -> None:
     """Ask the dispatcher, and begin steps, until nothing changes at this time."""
-    servers, queue, requests = world
+    servers = world[0]
     while True:
         if changed:
             ask(now_s, trace, world, dispatcher)
@@ -249,7 +254,7 @@ def settle(now_s: float, trace, world, dispatcher: Dispatcher, *, changed: bool)
             return
 
 
-def ask(now_s: float, trace: RequestTrace, world, dispatcher: Dispatcher) -> None:
+def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher) -> None:
     servers, queue, requests = world
     if not queue or not any(each.room() for each in servers):
         return

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving_reference import serve_slowly
 
+from serving_reference import serve_slowly
 from steward.decide.serving import DISPATCHERS
 from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType, StepTimes
 from steward.model.serving.requests import BATCH, INTERACTIVE, RequestTrace, requests_of

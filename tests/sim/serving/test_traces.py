@@ -219,7 +219,10 @@ def test_arrivals_begin_at_zero_and_never_go_back() -> None:
 
 
 PROFILE = "model,kind,batch,tokens,context,kv_bytes,s\n"
-GOOD = "m,prefill,1,100,,,0.01\nm,prefill,4,100,,,0.02\nm,decode,1,,100,5,0.005\nm,decode,8,,100,5,0.006\n"
+GOOD = (
+    "m,prefill,1,100,,,0.01\nm,prefill,4,100,,,0.02\n"
+    "m,decode,1,,100,5,0.005\nm,decode,8,,100,5,0.006\n"
+)
 
 
 def test_a_profile_becomes_an_instance_type_for_each_model(tmp_path: Path) -> None:

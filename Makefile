@@ -23,6 +23,7 @@ help: ## list the targets
 	@echo 'compiling the replay engine, wire formats and rules, once: about a minute' >&2
 	@$(BIN)/python -c 'from steward.sim.lab.rigid.replay import warm_up; warm_up()'
 	@$(BIN)/python -c 'from steward.observe.receive import warm_up; warm_up()'
+	@$(BIN)/python -c 'from steward.sim.serving.simulate import warm_up; warm_up()'
 	@$(BIN)/steward rules test rules/telemetry >/dev/null
 	@touch $@
 

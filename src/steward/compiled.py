@@ -94,6 +94,7 @@ def reference_to(name: str, fields: Sequence[str], *, module: str) -> tuple[Any,
     structref.register(kind)
     builder = type(name, (structref.StructRefProxy,), {"__module__": module})
     structref.define_constructor(builder, kind, list(fields))
+    structref.define_boxing(kind, builder)  # so that Python can keep one between two calls
     return builder, kind
 
 

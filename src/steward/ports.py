@@ -25,11 +25,13 @@ from steward.model.identity import DecisionId, JobId
 from steward.model.job import JobRequest
 from steward.model.layout import Layout
 from steward.model.outcome import Interval, Outcome, Story
+from steward.model.serving.view import Dispatch, Scaling, ServingView
 
 __all__ = [
     "Actuator",
     "Collector",
     "Detector",
+    "Dispatcher",
     "DomainState",
     "Estimator",
     "Learner",
@@ -41,6 +43,7 @@ __all__ = [
     "Recogniser",
     "Resumable",
     "Sampler",
+    "Scaler",
     "Timed",
     "Verifier",
     "View",
@@ -246,6 +249,34 @@ class Policy(Protocol[V_contra]):
 
     def decide(self, view: V_contra) -> tuple[Decision, ...]:
         """Return what should be done, best first, each with its reason."""
+        ...
+
+
+class Dispatcher(Protocol):
+    """Chooses which waiting requests go to which model server: called for single requests.
+
+    Pure, as a policy is: a gateway and the simulator call the same object.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def dispatch(self, view: ServingView) -> Dispatch:
+        """Return what to send where. Called when requests wait and an instance has room."""
+        ...
+
+
+class Scaler(Protocol):
+    """Chooses how many instances of which type there are, every `every_s`. Pure."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def every_s(self) -> float: ...
+
+    def scale(self, view: ServingView) -> Scaling:
+        """Return which instances to start and to drain, and how much each may have in flight."""
         ...
 
 

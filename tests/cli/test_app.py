@@ -75,6 +75,8 @@ def test_help_loads_nothing_heavy() -> None:
         "lab explain",
         "lab generate",
         "lab policies",
+        "serve simulate",
+        "serve policies",
         "config check",
         "config show",
         "token new",
@@ -92,7 +94,7 @@ def test_every_command_has_help_and_speaks_json(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "group", ["", "decisions", "findings", "observe", "rules", "lab", "config", "token"]
+    "group", ["", "decisions", "findings", "observe", "rules", "lab", "serve", "config", "token"]
 )
 def test_no_help_text_in_a_list_of_commands_is_cut_short(group: str) -> None:
     answer = steward(*group.split(), "--help")

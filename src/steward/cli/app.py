@@ -25,6 +25,7 @@ from steward.cli import (
     observe,
     report,
     rules,
+    serve,
     slurm,
     status,
     token,
@@ -155,6 +156,7 @@ app.command(name="estimate")(estimate.estimate)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
+app.add_typer(serve.app, name="serve", cls=FullHelpGroup)
 app.add_typer(slurm.app, name="slurm", cls=FullHelpGroup)
 app.add_typer(kubernetes.app, name="kubernetes", cls=FullHelpGroup)
 app.add_typer(config.app, name="config", cls=FullHelpGroup)

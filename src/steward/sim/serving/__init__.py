@@ -1,0 +1,1 @@
+"""Model servers that are not there: continuous batching, KV blocks, prefix caches, failures."""

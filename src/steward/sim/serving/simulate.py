@@ -1,0 +1,304 @@
+"""Replays requests on simulated model servers, with a dispatcher that could as well be live."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from steward.errors import StewardError
+from steward.model.serving.instance_type import InstanceType
+from steward.model.serving.requests import RequestTrace, requests_of
+from steward.model.serving.view import (
+    OFF,
+    Dispatch,
+    InstanceColumns,
+    RequestColumns,
+    Scaling,
+    ServingView,
+)
+from steward.ports import Dispatcher, Scaler
+from steward.sim.serving.events import (
+    ENDED,
+    TICKED,
+    WRONG_ROUTE,
+    advance,
+    drain,
+    evict,
+    set_limit,
+    start_instance,
+    swap,
+)
+from steward.sim.serving.result import ServingRun
+from steward.sim.serving.state import (
+    EVERY_STEP,
+    NEXT_ARRIVAL,
+    NOW,
+    QUEUE_N,
+    ROUTES,
+    STEPS,
+    TICK,
+    UNDONE,
+    ServingState,
+    by_reference,
+    empty_state,
+)
+
+__all__ = ["Failure", "Fleet", "draw_failures", "simulate", "warm_up"]
+
+_IDLE_TICKS = 1000  # so many ticks without anything else happening, and it ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An instance loses what it has at `t_s`, and begins to start again `down_s` later."""
+
+    t_s: float
+    instance: int
+    down_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The instances at the start, which all serve, and what can become of them."""
+
+    types: tuple[InstanceType, ...]
+    instances: tuple[int, ...]  # positions of types
+    places: int = 0  # instances at most; those at the start if that is more
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the models of all types, in their order."""
+        return tuple(dict.fromkeys(each.model for each in self.types))
+
+
+def draw_failures(*, seed: int, mtbf_s: float, until_s: float, instances: int) -> list[Failure]:
+    """Return failures at exponential distances, `mtbf_s` apart on average for each instance."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for row in range(instances):
+        t_s = float(draw.exponential(mtbf_s))
+        while t_s < until_s:
+            found.append(Failure(t_s=t_s, instance=row))
+            t_s += float(draw.exponential(mtbf_s))
+    return sorted(found, key=lambda each: (each.t_s, each.instance))
+
+
+def simulate(
+    trace: RequestTrace,
+    fleet: Fleet,
+    dispatcher: Dispatcher,
+    *,
+    scaler: Scaler | None = None,
+    every_step: bool = False,
+) -> ServingRun:
+    """Serve all requests; return what became of each.
+
+    `every_step` takes each step by itself instead of whole stretches of decoding: slow, and the
+    same to the rounding of numbers.
+    """
+    _check(trace, fleet)
+    began_s = time.process_time()
+    world = _World.of(trace, fleet, every_step=every_step)
+    calls = world.run(dispatcher, scaler)
+    cpu_s = time.process_time() - began_s
+    return world.result(trace, calls=calls, cpu_s=cpu_s, policy=dispatcher.name)
+
+
+def warm_up() -> None:
+    """Compile the simulator, or load what an earlier process compiled."""
+    from steward.decide.serving.fcfs import Fcfs  # noqa: PLC0415 - a policy to run with
+    from steward.model.serving.instance_type import H200_LLAMA_8B  # noqa: PLC0415
+
+    tiny = requests_of("tiny", arrival_s=[0.0], prompt_tokens=[8], output_tokens=[2])
+    fleet = Fleet(types=(H200_LLAMA_8B,), instances=(0,))
+    simulate(tiny, fleet, Fcfs())
+
+
+def _check(trace: RequestTrace, fleet: Fleet) -> None:
+    wrong = [f"{each.name}: {fault}" for each in fleet.types for fault in each.faults()]
+    unknown = sorted(set(trace.models) - set(fleet.models))
+    if unknown:
+        known = ", ".join(fleet.models)
+        wrong.append(f"no instance type serves {', '.join(unknown)}; served: {known}")
+    block = trace.prefix_block_tokens
+    wrong += [
+        f"{each.name}: prefix blocks of {block} tokens are not whole blocks of {each.block_tokens}"
+        for each in fleet.types
+        if block % each.block_tokens
+    ]
+    if not len(trace):
+        wrong.append("there are no requests")
+    if not fleet.instances:
+        wrong.append("there are no instances")
+    if wrong:
+        raise StewardError("; ".join(wrong), where=trace.name, hint="change the instance types")
+
+
+@dataclass(slots=True, kw_only=True)
+class _World:
+    """The state in both forms, as arrays and as compiled code sees it, with the view's columns."""
+
+    state: ServingState
+    compiled: Any
+    view: ServingView
+    queue: NDArray[np.int64]  # the same memory as the state's, not to be written to
+
+    @staticmethod
+    def of(trace: RequestTrace, fleet: Fleet, *, every_step: bool) -> _World:
+        places = max(fleet.places, len(fleet.instances))
+        failures = [(each.t_s, each.instance, each.down_s) for each in fleet.failures]
+        state = empty_state(
+            trace, fleet.types, models=fleet.models, places=places, failures=failures
+        )
+        state.limits[EVERY_STEP] = every_step
+        state.counts[UNDONE] = len(trace)
+        compiled = by_reference(state)
+        for kind in fleet.instances:
+            start_instance(compiled, kind, 0.0)
+        return _World(
+            state=state,
+            compiled=compiled,
+            view=_view(trace, fleet, state),
+            queue=_read_only(state.queue),
+        )
+
+    def run(self, dispatcher: Dispatcher, scaler: Scaler | None) -> int:
+        """Go on until nothing is left to happen; return how often the dispatcher was called."""
+        state, compiled, queue, view = self.state, self.compiled, self.queue, self.view
+        counts, clock = state.counts, state.clock
+        calls = idle_ticks = before = 0
+        if scaler is not None:
+            clock[TICK] = 0.0
+        while True:
+            reason = advance(compiled)
+            if reason == ENDED:
+                return calls
+            if reason == WRONG_ROUTE:
+                raise self._refused(dispatcher)
+            now = replace_moment(view, float(clock[NOW]), queue[: counts[QUEUE_N]])
+            if reason == TICKED and scaler is not None:
+                happened = int(counts[STEPS] + counts[NEXT_ARRIVAL])
+                idle_ticks = idle_ticks + 1 if happened == before else 0
+                before = happened
+                self._scale(scaler, now)
+                more = counts[UNDONE] > 0 and idle_ticks < _IDLE_TICKS
+                clock[TICK] = now.t_s + scaler.every_s if more else np.inf
+                continue
+            calls += 1
+            self._carry_out(dispatcher, dispatcher.dispatch(now))
+
+    def _carry_out(self, dispatcher: Dispatcher, chosen: Dispatch) -> None:
+        state = self.state
+        for place, (request, instance) in enumerate(chosen.routes):
+            state.route_request[place] = request
+            state.route_instance[place] = instance
+        state.counts[ROUTES] = len(chosen.routes)
+        for request in chosen.evict:
+            if not evict(self.compiled, request):
+                raise _misled(dispatcher, f"request {request}, which is nowhere, evicted")
+        for instance, kind in chosen.swaps:
+            if not swap(self.compiled, instance, kind):
+                raise _misled(dispatcher, f"instance {instance} swapped to type {kind}")
+
+    def _scale(self, scaler: Scaler, now: ServingView) -> None:
+        chosen: Scaling = scaler.scale(now)
+        for instance, limit in chosen.limits:
+            if not set_limit(self.compiled, instance, limit):
+                raise _misled(scaler, f"a limit for instance {instance}")
+        for instance in chosen.drain:
+            if not drain(self.compiled, instance):
+                raise _misled(scaler, f"instance {instance} drained")
+        for kind in chosen.start:  # where all places are taken, nothing starts
+            start_instance(self.compiled, kind, now.types[kind].start_s)
+
+    def _refused(self, dispatcher: Dispatcher) -> StewardError:
+        place = int(self.state.counts[ROUTES])
+        request = int(self.state.route_request[place])
+        instance = int(self.state.route_instance[place])
+        return _misled(dispatcher, f"request {request} on instance {instance}")
+
+    def result(self, trace: RequestTrace, **about: Any) -> ServingRun:  # noqa: ANN401
+        """Close the books of instances that still run, and return what became of requests."""
+        state = self.state
+        end_s = float(max(state.clock[NOW], np.nanmax(state.finish_s, initial=0.0)))
+        on = state.state != OFF
+        open_s = np.where(on, end_s - state.on_since_s, 0.0) * state.type_gpus[state.type]
+        return ServingRun(
+            trace=trace,
+            sent_s=state.sent_s,
+            first_token_s=state.first_s,
+            finish_s=state.finish_s,
+            instance=state.last_instance,
+            preemptions=state.preemptions,
+            returns=state.returns,
+            reused_tokens=state.reused,
+            end_s=end_s,
+            gpu_seconds=float(state.gpu_seconds.sum() + open_s.sum()),
+            steps=int(state.counts[STEPS]),
+            **about,
+        )
+
+
+def replace_moment(view: ServingView, t_s: float, queue: NDArray[np.int64]) -> ServingView:
+    """Return the view at another time with another queue; the columns are shared."""
+    return ServingView(
+        t_s=t_s,
+        queue=queue,
+        requests=view.requests,
+        instances=view.instances,
+        types=view.types,
+        models=view.models,
+        classes=view.classes,
+        tenants=view.tenants,
+    )
+
+
+def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView:
+    return ServingView(
+        t_s=0.0,
+        queue=_read_only(state.queue)[:0],
+        requests=RequestColumns(
+            arrival_s=_read_only(trace.arrival_s),
+            deadline_s=_read_only(trace.deadline_s),
+            prompt_tokens=_read_only(trace.prompt_tokens),
+            deadline_class=_read_only(trace.deadline_class),
+            tenant=_read_only(trace.tenant),
+            model=_read_only(state.model),
+            state=_read_only(state.status),
+            generated_tokens=_read_only(state.generated),
+            instance=_read_only(state.instance),
+        ),
+        instances=InstanceColumns(
+            type=_read_only(state.type),
+            model=_read_only(state.instance_model),
+            state=_read_only(state.state),
+            running=_read_only(state.running_n),
+            waiting=_read_only(state.waiting_n),
+            limit=_read_only(state.limit),
+            room=_read_only(state.room),
+            kv_tokens=_read_only(state.held),
+        ),
+        types=fleet.types,
+        models=fleet.models,
+        classes=trace.classes,
+        tenants=trace.tenants,
+    )
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
+
+
+def _misled(plug: Dispatcher | Scaler, what: str) -> StewardError:
+    return StewardError(
+        f"it wanted {what}, which is not possible in that moment",
+        where=f"policy {plug.name}",
+        hint="send only waiting requests, to serving instances of their model with room",
+    )

@@ -1,0 +1,109 @@
+"""`steward serve`, as a person and a program use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from told import steward
+
+ROWS = "".join(f"{each * 0.05:.3f},{50 + each % 90},{1 + each % 40}\n" for each in range(200))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "chat.csv"
+    file.write_text(f"t_s,input_tokens,output_tokens\n{ROWS}")
+    return file
+
+
+def test_a_simulation_answers_in_json(trace: Path) -> None:
+    answer = steward("serve", "simulate", trace, "--policy", "edf", "--instances", "2", "--json")
+
+    assert answer.code == 0
+    found = answer.json
+    assert found["attainment"] == {"interactive": 1.0}
+    assert found["gpu_seconds"] == pytest.approx(2 * found["end_s"])
+    assert found["requests_per_cpu_s"] > 0
+    assert found["finished"] == found["requests"] == 200
+    assert set(found["ttft_s"]) == {"p50", "p90", "p95", "p99"}
+
+
+def test_the_same_seed_gives_the_same_answer(trace: Path) -> None:
+    drawn = ("--batch-share", "0.5", "--mtbf-s", "1", "--seed", "4", "--burst-cv", "2")
+    options = (*drawn, "--rate", "100", "--instances", "4", "--json")
+    first, again = (steward("serve", "simulate", trace, *options).json for _ in range(2))
+
+    for each in (first, again):
+        del each["cpu_s"], each["requests_per_cpu_s"]
+    assert first == again
+    assert first["returns"] > 0
+    assert set(first["attainment"]) == {"interactive", "batch"}
+
+
+def test_people_get_a_table_by_class(trace: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "summaries.csv"
+    batch.write_text("input_tokens,output_tokens\n" + "100,5\n" * 20)
+
+    answer = steward("serve", "simulate", trace, batch, "--instances", "2")
+
+    assert answer.code == 0
+    assert "220 requests on 2 instances under fcfs" in answer.out
+    lines = [line.split()[:3] for line in answer.out.splitlines()]
+    assert ["interactive", "200", "100.0%"] in lines
+    assert ["batch", "20", "100.0%"] in lines
+
+
+def test_step_times_come_from_a_profile(trace: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "slow.csv"
+    rows = "".join(f"big,decode,{n},,100,1,0.5\nbig,prefill,{n},100,,,0.5\n" for n in (1, 2, 4))
+    profile.write_text(f"model,kind,batch,tokens,context,kv_bytes,s\n{rows}")
+
+    found = steward("serve", "simulate", trace, "--profile", profile, "--json").json
+
+    assert found["itl_s"]["p50"] == pytest.approx(0.5, rel=0.05)
+    assert found["attainment"]["interactive"] < 0.5
+
+
+def test_rows_that_were_left_out_are_told(trace: Path) -> None:
+    trace.write_text(trace.read_text() + "x,1,1\n")
+
+    answer = steward("serve", "simulate", trace, "--json")
+
+    assert answer.json["left_out"] == [{"reason": "the time is not a number", "rows": 1}]
+    assert "line 202: x,1,1" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--policy", "fcsf"), "did you mean 'fcfs'?"),
+        (("--class", "urgent"), "batch, interactive"),
+        (("--kv-tokens", "20", "--max-batched-tokens", "100"), "max_batched_tokens is 100"),
+        (("--profile", "/nowhere.csv"), "--help"),
+        (("--instances", "0"), "--help"),
+    ],
+)
+def test_wrong_use_is_said_with_what_is_possible(
+    options: tuple[str, ...], words: str, trace: Path
+) -> None:
+    answer = steward("serve", "simulate", trace, *options)
+
+    assert answer.code == 2
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_missing_trace_is_wrong_use() -> None:
+    answer = steward("serve", "simulate", "/nowhere/at-all.csv")
+
+    assert answer.code == 2
+    assert "there is no such request trace" in answer.err
+
+
+def test_the_policies_are_listed() -> None:
+    assert "edf" in steward("serve", "policies").out
+    assert {each["name"] for each in steward("serve", "policies", "--json").json} >= {
+        *("fcfs", "edf", "priority", "round-robin", "least-loaded")
+    }

@@ -21,12 +21,13 @@ _PORTS = range(10_000, 32_000)  # Linux gives those from 32768 on to whoever con
 _turns = count(os.getpid() * 97)  # processes that ask at the same time begin elsewhere
 
 
-def until(ask: Callable[[], T], *, why: str = "it") -> T:
+def until(ask: Callable[[], T], *, why: str | Callable[[], str] = "it") -> T:
     """Ask until the answer is something, and return it."""
     end_s = time.monotonic() + LONG_S
     pause_s = 0.005
     while not (answer := ask()):
-        assert time.monotonic() < end_s, f"waited in vain for {why}"
+        if time.monotonic() > end_s:
+            raise AssertionError(f"waited in vain for {why() if callable(why) else why}")
         time.sleep(pause_s)
         pause_s = min(1.3 * pause_s, 0.15)  # a service refuses those who ask all the time
     return answer

@@ -94,11 +94,15 @@ def made(action: Action) -> Decision:
 def carried_out(bed: SlurmBed, what: Decision, **options: bool) -> Receipt:
     """Carry a decision out to its end, by a new engine at each step: nothing is kept in memory."""
 
+    last = ""
+
     def step() -> Receipt | None:
+        nonlocal last
         said = engine(bed, **options).progress(what, time.time())
+        last = said.text
         return None if said.result == "begun" else said
 
-    return until(step, why=f"the end of {what.action.sentence}")
+    return until(step, why=lambda: f"the end of {what.action.sentence}; last: {last}")
 
 
 def submit(bed: SlurmBed, script: str, *options: str, user: str = "root") -> str:
@@ -247,7 +251,7 @@ def test_of_an_array_that_waits_as_many_tasks_start_as_were_decided(bed: SlurmBe
     said = [carried_out(bed, made(Start(job=JobId(array), gpus=(GPU,)))) for _ in range(3)]
 
     states = dict(line.split() for line in by_task(bed, array, "%K %T").splitlines())
-    assert [each.result for each in said] == ["done", "done", "failed"]
+    assert [each.result for each in said] == ["done", "done", "failed"], said
     assert "as many tasks" in said[2].text
     assert said[0].job not in (said[1].job, array)
     assert states == {"0": "RUNNING", "1": "RUNNING"} | dict.fromkeys("234", "PENDING")

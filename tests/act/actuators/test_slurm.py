@@ -117,6 +117,31 @@ def test_a_start_of_an_array_is_done_when_its_task_runs_and_names_it(fake: FakeS
 
 
 @as_root
+def test_tasks_that_go_are_counted_where_slurm_does_not_give_the_limit_as_a_reason(
+    fake: FakeSlurm,
+) -> None:
+    array = {**ARRAY, "JobArrayID": "41_[2-4%2]", "Reason": "JobHeldUser"}
+    runs = {**TASK, "JobID": "42", "JobArrayID": "41_0", "State": "RUNNING", "NodeList": "n1"}
+    let_go = {**TASK, "JobID": "43", "JobArrayID": "41_1", "Reason": "Resources", "PriorityLong": 9}
+    lists(fake, [array, runs, let_go], TASK)
+
+    said = engine(fake).carry_out(at(start(job="41")), T_S)
+
+    assert said.result == "failed"
+    assert "as many tasks of array 41" in said.text
+    assert fake.calls() == []
+
+
+@as_root
+def test_a_task_that_was_let_go_is_followed_though_it_reaches_the_limit(fake: FakeSlurm) -> None:
+    did = "steward:did=d-start@1794967252~1794967300"
+    ours = {**TASK, "JobID": "43", "Reason": "None", "PriorityLong": 9, "Comment": did}
+    lists(fake, [{**ARRAY, "Reason": "JobHeldUser,JobArrayTaskLimit"}, ours], TASK)
+
+    assert engine(fake).progress(at(start(job="41")), T_S).result == "begun"
+
+
+@as_root
 def test_an_array_with_as_many_tasks_as_may_run_waits_for_them(fake: FakeSlurm) -> None:
     lists(fake, [{**ARRAY, "Reason": "JobHeldUser,JobArrayTaskLimit"}], TASK)
 

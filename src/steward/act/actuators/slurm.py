@@ -218,12 +218,25 @@ class Slurm:
         task = self._task(job, decision)
         if task is None:
             return self._start_of(job, decision, rights, t_s)
-        if job.is_many and TASK_LIMIT in job.reason and task.waits:
+        begun_before = self._notes.address_of(decision) or _is_about(task.mark, decision)
+        if task.waits and not begun_before and self._is_full(job):
             return failed(f"as many tasks of array {job.array} run as may run at once")
         plan = self._start_of(task, decision, rights, t_s)
         # Others may still wait: another start is about the next one, so there is nothing to settle.
         text = f"{plan.text} (task {task.address})"
         return replace(plan, job=JobId(task.id), over=True, text=text)
+
+    def _is_full(self, job: QueueEntry) -> bool:
+        """Return True if no more of an array's waiting tasks may run.
+
+        Slurm gives that as the reason only once it has looked at them, and seldom where they are
+        held.
+        """
+        if not job.is_many:
+            return False
+        tasks = (each for each in self._listed.values() if each.array == job.array)
+        going = sum(each.goes for each in tasks if each.id != job.id)
+        return TASK_LIMIT in job.reason or (job.at_once is not None and going >= job.at_once)
 
     def _task(self, job: QueueEntry, decision: Decision) -> QueueEntry | None:
         """Return the task of an array that a start is about; None if it is about no array.

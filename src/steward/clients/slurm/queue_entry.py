@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _ADDRESS = re.compile(r"\d+(\+\d+|_\d+|_\[[\d,:%-]+\])?")
-_AT_ONCE = re.compile(r"%\d+(?=\])")  # how many tasks may run: no command takes it
+_AT_ONCE = re.compile(r"%(\d+)(?=\])")  # how many tasks may run: no command takes it
 _SEVERAL = re.compile(r"\d+_\[")
 TASK_LIMIT = "JobArrayTaskLimit"
 _WIDTHS = {  # squeue pads a column to its width, and cuts what is longer
@@ -67,6 +67,7 @@ class QueueEntry:
     name: str
     mark: JobMark
     end_s: int | None = None  # when it ended, or when its time limit ends it; None: unknown
+    at_once: int | None = None  # how many tasks of the array may run, where it is many; None: all
 
     @property
     def array(self) -> str:
@@ -85,6 +86,11 @@ class QueueEntry:
     @property
     def runs(self) -> bool:
         return self.state in ("RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED")
+
+    @property
+    def goes(self) -> bool:
+        """Whether it counts against the limit of its array: it runs, or was let go and waits."""
+        return self.runs or self.state == "COMPLETING" or (self.waits and not self.held_by)
 
     @property
     def ended(self) -> bool:
@@ -136,6 +142,7 @@ def entry_from_line(line: str) -> QueueEntry | None:
             name=cell["Name"],
             mark=JobMark.read("" if cell["Comment"] == "(null)" else cell["Comment"]),
             end_s=int(cell["EndTime"]) if cell["EndTime"].isdecimal() else None,
+            at_once=_at_once(cell["JobArrayID"]),
         )
     except ValueError:
         return None
@@ -167,7 +174,13 @@ def entry_from_json(raw: Mapping[str, Any]) -> QueueEntry | None:
         name=job.name,
         mark=job.mark,
         end_s=_end_s(job, raw),
+        at_once=_at_once(job.array),
     )
+
+
+def _at_once(array: str) -> int | None:
+    found = _AT_ONCE.search(array)
+    return int(found[1]) if found else None
 
 
 def _end_s(job: SlurmJob, raw: Mapping[str, Any]) -> int | None:

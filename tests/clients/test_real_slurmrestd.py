@@ -158,8 +158,8 @@ def test_every_job_looks_the_same_to_who_changes_it(busy: SlurmBed, socket: str)
     until(lambda: rest.jobs(ids) == commands.jobs(ids), why="a moment without changes")
 
     assert len(rest.jobs(ids)) >= 7
-    addresses = [each.address for each in commands.waiting_tasks(array)]
-    assert [each.address for each in rest.waiting_tasks(array)] == addresses
+    addresses = [each.address for each in commands.array_tasks(array)]
+    assert [each.address for each in rest.array_tasks(array)] == addresses
     assert rest.task(f"{array}_3") == commands.task(f"{array}_3")
     assert rest.highest_priority("gpu") == commands.highest_priority("gpu")
     for node in ("n1", "n4"):

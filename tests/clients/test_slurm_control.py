@@ -356,7 +356,7 @@ def test_no_argument_of_a_command_shows_what_separates_columns(tmp_path: Path) -
 
     slurm.jobs(["12"])
     slurm.highest_priority("gpu")
-    slurm.waiting_tasks("12")
+    slurm.array_tasks("12")
     slurm.with_token(TOKEN)
     with pytest.raises(PermanentError):
         slurm.node("n1")

@@ -348,7 +348,7 @@ def test_a_node_tells_who_drained_it_and_why(fake: FakeSlurmrestd) -> None:
 def test_tasks_that_wait_are_listed_one_by_one(fake: FakeSlurmrestd) -> None:
     slurm = control(fake)
 
-    found = slurm.waiting_tasks("3")
+    found = slurm.array_tasks("3")
 
     assert [each.address for each in found] == [f"3_{index}" for index in range(6)]
     task = slurm.task("3_3")

@@ -76,10 +76,15 @@ TASK = {**ARRAY, "JobArrayID": "41_2"}
 
 
 def lists(fake: FakeSlurm, together: list[dict[str, str]], alone: dict[str, str]) -> None:
-    """Let squeue list jobs, an array as two tasks one by one, and a task of it alone."""
+    """Let squeue list jobs, an array as its tasks one by one, and a task of it alone."""
     lines = ["".join(f"{cell} {SEPARATOR}" for cell in each.values()) for each in together]
     one = "".join(f"{cell} {SEPARATOR}" for cell in alone.values())
-    tasks = [SEPARATOR.join(("41", f"41_{index}", "steward:hold", "")) for index in (3, 2)]
+    names = ("JobID", "JobArrayID", "State", "Reason", "Comment")
+    single = [each for each in together if "[" not in each["JobArrayID"]]
+    taken = {each["JobArrayID"] for each in single}
+    free = [{**TASK, "JobArrayID": f"41_{index}"} for index in (3, 2)]
+    rows = [*single, *(each for each in free if each["JobArrayID"] not in taken)]
+    tasks = [SEPARATOR.join((*(str(each[name]) for name in names), "")) for each in rows]
     for name, text in (("all", lines), ("one", [one]), ("tasks", tasks)):
         (fake.folder / f"{name}.txt").write_text("\n".join(text) + "\n")
     fake.command(
@@ -139,6 +144,22 @@ def test_a_task_that_was_let_go_is_followed_though_it_reaches_the_limit(fake: Fa
     lists(fake, [{**ARRAY, "Reason": "JobHeldUser,JobArrayTaskLimit"}, ours], TASK)
 
     assert engine(fake).progress(at(start(job="41")), T_S).result == "begun"
+
+
+@as_root
+def test_a_task_that_runs_since_the_look_is_found_and_no_second_one_released(
+    fake: FakeSlurm,
+) -> None:
+    did = "steward:did=d-start@1794967252~1794967300"
+    runs = {**TASK, "JobID": "42", "State": "RUNNING", "Reason": "None", "Comment": did}
+    lists(fake, [ARRAY, runs], {**runs, "NodeList": "n1"})
+    together = fake.folder / "all.txt"  # where squeue showed it as one with those that are held
+    together.write_text(together.read_text().splitlines()[0] + "\n")
+
+    said = engine(fake).progress(at(start(job="41")), T_S)
+
+    assert (said.result, said.job) == ("done", "42")
+    assert fake.calls() == []
 
 
 @as_root

@@ -12,7 +12,7 @@ from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
-from steward.clients.slurm.control import QueueTop
+from steward.clients.slurm.control import ArrayTask, QueueTop
 from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
 from steward.clients.slurm.rest import RestSettings
@@ -215,48 +215,30 @@ class Slurm:
                 return self._start_plan(job, decision, rights, t_s)
 
     def _start_plan(self, job: QueueEntry, decision: Decision, rights: Rights, t_s: float) -> Plan:
-        task = self._task(job, decision)
+        task = self._begun_task(job, decision)
+        if task is None and job.is_many:
+            tasks = self._slurm.array_tasks(job.array)
+            found = [each for each in tasks if self._is_of(each, decision)]
+            if not found and _is_full(job, tasks):
+                return failed(f"as many tasks of array {job.array} run as may run at once")
+            found += [each for each in tasks if each.waits and each.job == job.id]
+            task = self._slurm.task(found[0].address) if found else None
         if task is None:
             return self._start_of(job, decision, rights, t_s)
-        begun_before = self._notes.address_of(decision) or _is_about(task.mark, decision)
-        if task.waits and not begun_before and self._is_full(job):
-            return failed(f"as many tasks of array {job.array} run as may run at once")
         plan = self._start_of(task, decision, rights, t_s)
         # Others may still wait: another start is about the next one, so there is nothing to settle.
         text = f"{plan.text} (task {task.address})"
         return replace(plan, job=JobId(task.id), over=True, text=text)
 
-    def _is_full(self, job: QueueEntry) -> bool:
-        """Return True if no more of an array's waiting tasks may run.
-
-        Slurm gives that as the reason only once it has looked at them, and seldom where they are
-        held.
-        """
-        if not job.is_many:
-            return False
-        tasks = (each for each in self._listed.values() if each.array == job.array)
-        going = sum(each.goes for each in tasks if each.id != job.id)
-        return TASK_LIMIT in job.reason or (job.at_once is not None and going >= job.at_once)
-
-    def _task(self, job: QueueEntry, decision: Decision) -> QueueEntry | None:
-        """Return the task of an array that a start is about; None if it is about no array.
-
-        That is the one with which it began, or else the first that waits.
-        """
+    def _begun_task(self, job: QueueEntry, decision: Decision) -> QueueEntry | None:
+        """Return the task of an array with which a start was begun, if it has its own number."""
         others = (each for each in self._listed.values() if each.id != job.id)
-        known = [each for each in others if job.array and each.array == job.array]
+        known = (each for each in others if job.array and each.array == job.array)
+        return next((each for each in known if self._is_of(each, decision)), None)
+
+    def _is_of(self, task: QueueEntry | ArrayTask, decision: Decision) -> bool:
         ours = self._notes.address_of(decision)
-        began = [each for each in known if each.address == ours]
-        began += [each for each in known if not ours and _is_about(each.mark, decision)]
-        if began:
-            return began[0]
-        if not job.is_many:
-            return None
-        tasks = self._slurm.waiting_tasks(job.array)
-        here = [each for each in tasks if each.address == ours]
-        here += [each for each in tasks if not ours and _is_about(each.mark, decision)]
-        here += [each for each in tasks if each.job == job.id]
-        return self._slurm.task(here[0].address) if here else None
+        return task.address == ours if ours else _is_about(task.mark, decision)
 
     def _start_of(self, job: QueueEntry, decision: Decision, rights: Rights, t_s: float) -> Plan:
         if job.mark.token and job.held_by:
@@ -376,6 +358,15 @@ class Slurm:
 def _without(missing: Iterable[str]) -> tuple[type[Action], ...]:
     """Return the actions that need what slurmrestd does not do."""
     return (Preempt, Resize, Drain, Undrain) if DRAINS in missing else (Preempt, Resize)
+
+
+def _is_full(job: QueueEntry, tasks: Iterable[ArrayTask]) -> bool:
+    """Return True if no more of an array's waiting tasks may run.
+
+    Slurm gives that as the reason only once it has looked at them, and seldom where they are held.
+    """
+    going = sum(each.goes for each in tasks if each.job != job.id)
+    return TASK_LIMIT in job.reason or (job.at_once is not None and going >= job.at_once)
 
 
 def _is_about(mark: JobMark, decision: Decision) -> bool:

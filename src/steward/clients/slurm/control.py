@@ -21,12 +21,19 @@ from steward.clients.slurm.program import (
     rows_of,
     squeue_form,
 )
-from steward.clients.slurm.queue_entry import COLUMN_COUNT, COLUMNS, QueueEntry, entry_from_line
+from steward.clients.slurm.queue_entry import (
+    COLUMN_COUNT,
+    COLUMNS,
+    GOES,
+    QueueEntry,
+    entry_from_line,
+)
 from steward.clients.slurm.refusals import reason_in, refusal
+from steward.clients.slurm.syntax import holder
 from steward.clock import Clock, WallClock
 from steward.errors import PermanentError, StewardError, TemporaryError
 
-__all__ = ["NodeEntry", "QueueTop", "RequestBudget", "SlurmControl", "WaitingTask"]
+__all__ = ["ArrayTask", "NodeEntry", "QueueTop", "RequestBudget", "SlurmControl"]
 
 PING_S = 3.0  # a healthy controller answers in 20 ms; a hung one makes each command wait for 10 s
 OUR_SHARE = 2 / 3
@@ -121,12 +128,17 @@ class QueueTop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingTask:
-    """A task of an array that waits: `job` is the number of the job that it is a part of."""
+class ArrayTask:
+    """A task of an array: `job` is the number of the job that it is a part of.
+
+    `goes`: it runs, or was let go and waits by itself.
+    """
 
     job: str
     address: str
     mark: JobMark
+    waits: bool
+    goes: bool
 
 
 class SlurmControl:
@@ -168,16 +180,23 @@ class SlurmControl:
         found = self._entries(("--jobs=" + ",".join(wanted),))
         return {each.id: each for each in found if {each.id, each.array} & {*wanted}}
 
-    def waiting_tasks(self, array: str) -> list[WaitingTask]:
-        """Return the tasks of an array that wait, one by one, by their indices.
+    def array_tasks(self, array: str) -> list[ArrayTask]:
+        """Return the tasks of an array that Slurm knows, one by one, by their indices.
 
-        Else squeue shows held tasks as one, with the comment of one of them.
+        Else squeue shows those that wait as one, with the comment of one of them, whether they are
+        held or were let go.
         """
-        how = ("--noheader", "--array", "--states=PENDING", f"--jobs={array}")
-        cells = self._cells(how, {"JobID": 32, "JobArrayID": 64, "Comment": MOST_BYTES})
+        how = ("--noheader", "--array", "--states=all", f"--jobs={array}")
+        widths = {"JobID": 32, "JobArrayID": 64, "State": 24, "Reason": 64, "Comment": MOST_BYTES}
         found = [
-            WaitingTask(job=id_, address=address, mark=JobMark.read(comment))
-            for id_, address, comment in cells
+            ArrayTask(
+                job=id_,
+                address=address,
+                mark=JobMark.read(comment),
+                waits=state == "PENDING",
+                goes=state in GOES or (state == "PENDING" and not holder(reason)),
+            )
+            for id_, address, state, reason, comment in self._cells(how, widths)
             if _TASK.fullmatch(address)
         ]
         return sorted(found, key=lambda each: int(each.address.partition("_")[2]))

@@ -15,6 +15,7 @@ from steward.clients.slurm.syntax import holder, hosts, number
 __all__ = [
     "COLUMNS",
     "COLUMN_COUNT",
+    "GOES",
     "TASK_LIMIT",
     "QueueEntry",
     "entry_from_json",
@@ -25,6 +26,8 @@ _ADDRESS = re.compile(r"\d+(\+\d+|_\d+|_\[[\d,:%-]+\])?")
 _AT_ONCE = re.compile(r"%(\d+)(?=\])")  # how many tasks may run: no command takes it
 _SEVERAL = re.compile(r"\d+_\[")
 TASK_LIMIT = "JobArrayTaskLimit"
+_RUNS = ("RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED")
+GOES = (*_RUNS, "COMPLETING")  # the states that count against the limit of an array
 _WIDTHS = {  # squeue pads a column to its width, and cuts what is longer
     "JobID": 32,
     "JobArrayID": 4096,
@@ -85,12 +88,12 @@ class QueueEntry:
 
     @property
     def runs(self) -> bool:
-        return self.state in ("RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED")
+        return self.state in _RUNS
 
     @property
     def goes(self) -> bool:
         """Whether it counts against the limit of its array: it runs, or was let go and waits."""
-        return self.runs or self.state == "COMPLETING" or (self.waits and not self.held_by)
+        return self.state in GOES or (self.waits and not self.held_by)
 
     @property
     def ended(self) -> bool:

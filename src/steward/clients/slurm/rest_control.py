@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from steward.clients.slurm.changes import Command, shown
 from steward.clients.slurm.control import (
     FRESH_S,
+    ArrayTask,
     NodeEntry,
     QueueTop,
     RequestBudget,
     SlurmControl,
-    WaitingTask,
 )
 from steward.clients.slurm.json_answer import problem_in, read_list
 from steward.clients.slurm.nodes import node_from_json
@@ -81,12 +81,14 @@ class RestControl:
         found = self._entries() if wanted else []
         return {each.id: each for each in found if {each.id, each.array} & wanted}
 
-    def waiting_tasks(self, array: str) -> list[WaitingTask]:
-        """Return the tasks of an array that wait, one by one, by their indices."""
+    def array_tasks(self, array: str) -> list[ArrayTask]:
+        """Return the tasks of an array that Slurm knows, one by one, by their indices."""
         found = [
-            WaitingTask(job=each.id, address=address, mark=each.mark)
+            ArrayTask(
+                job=each.id, address=address, mark=each.mark, waits=each.waits, goes=each.goes
+            )
             for each in self._entries()
-            if each.array == array and each.waits
+            if each.array == array
             for address in _addresses(each)
         ]
         return sorted(found, key=lambda each: int(each.address.partition("_")[2] or 0))

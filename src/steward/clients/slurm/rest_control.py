@@ -96,7 +96,7 @@ class RestControl:
     def task(self, address: str) -> QueueEntry | None:
         """Return one task of an array; None if Slurm has forgotten it."""
         found = (each for each in self._entries() if address in _addresses(each))
-        return next((replace(each, address=address) for each in found), None)
+        return next((replace(each, address=address, at_once=None) for each in found), None)
 
     def named(self, name: str) -> list[QueueEntry]:
         """Return the jobs of this name, oldest first."""

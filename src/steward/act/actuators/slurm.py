@@ -16,7 +16,7 @@ from steward.clients.slurm.control import ArrayTask, QueueTop
 from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
 from steward.clients.slurm.rest import RestSettings
-from steward.clients.slurm.rest_changes import DRAINS
+from steward.clients.slurm.rest_changes import BATCH_SIGNALS, DRAINS
 from steward.clients.slurm.rest_control import RestControl, slurm_control
 from steward.clients.slurm.rights import Level, Rights, probe_rights
 from steward.clock import Clock, SteadyTime, WallClock
@@ -244,7 +244,7 @@ class Slurm:
         if job.mark.token and job.held_by:
             named = [each for each in self._slurm.named(job.name) if each.user == job.user]
             first = next((each for each in named if each.mark.token == job.mark.token), job)
-            if first.id != job.id:
+            if (first.array or first.id) != (job.array or job.id):  # tasks share their token
                 return failed(f"job {job.id} was submitted twice: {first.id} is the same job")
         behind = job.waits and job.reason == "Priority"
         top = self._top_of(job.partition, decision) if behind else 0
@@ -357,7 +357,8 @@ class Slurm:
 
 def _without(missing: Iterable[str]) -> tuple[type[Action], ...]:
     """Return the actions that need what slurmrestd does not do."""
-    return (Preempt, Resize, Drain, Undrain) if DRAINS in missing else (Preempt, Resize)
+    drains = (Drain, Undrain) if DRAINS in missing else ()
+    return (Preempt, Resize, *((Save,) if BATCH_SIGNALS in missing else ()), *drains)
 
 
 def _is_full(job: QueueEntry, tasks: Iterable[ArrayTask]) -> bool:

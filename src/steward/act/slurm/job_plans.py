@@ -88,7 +88,8 @@ class JobPlans:
     ) -> Plan:
         """Keep a job first in line: others may have come to be before it since it was let go."""
         if job.held_by:
-            return failed(f"job {job.id} was held again ({job.reason}) after it was released")
+            text = f"job {job.id} was held again ({job.reason}) after it was released"
+            return failed(text, *_lowered(job, did))
         waited_s = t_s - did.t_s
         if waited_s < self.start_within_s:
             text = f"job {job.id} waits in Slurm: {job.reason or 'not looked at yet'}"

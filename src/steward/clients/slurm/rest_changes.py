@@ -15,10 +15,11 @@ from typing import Any
 from steward.clients.slurm.changes import Command
 from steward.clients.slurm.rest import RestApi
 
-__all__ = ["DRAINS", "JOB", "NODE", "RestChange", "not_served", "request_of"]
+__all__ = ["BATCH_SIGNALS", "DRAINS", "JOB", "NODE", "RestChange", "not_served", "request_of"]
 
 JOB, NODE = "slurm/job/{}", "slurm/node/{}"
 DRAINS = "drains"
+BATCH_SIGNALS = "signals to a batch shell alone"
 _FIRST = "v0.0.38"  # takes times as scontrol does; later ones take seconds since 1970
 
 
@@ -37,7 +38,7 @@ def not_served(api: RestApi) -> list[str]:
     """Return in words what this version of the API does not do."""
     missing = ["requeue", "fewer nodes of a job", "messages to a job"]
     if not api.has(JOB, "delete", parameter="flags"):
-        missing.append("signals to a batch shell alone")
+        missing.append(BATCH_SIGNALS)
     if not api.has(NODE, "post"):
         missing.append(DRAINS)
     return missing

@@ -6,6 +6,7 @@ account of this process; else it is refused with that reason.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
@@ -29,12 +30,12 @@ from steward.clients.slurm.rest import RestApi, RestDeniedError, RestServer, Res
 from steward.clients.slurm.rest_changes import JOB, not_served, request_of
 from steward.clients.slurm.syntax import upper_names
 from steward.errors import PermanentError, TemporaryError
-from steward.model.hostlist import numbers
 
 __all__ = ["RestControl", "slurm_control"]
 
 T = TypeVar("T")
 USER = "slurmdb/user/{}"
+_INDICES = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")  # of tasks: 1, 3-5 or 0-20:5
 _DOWN = "is slurmctld up (`scontrol ping` there), and does it accept the token?"
 
 
@@ -49,11 +50,12 @@ class RestControl:
         self._budget = budget or RequestBudget()
         self._numbers: dict[str, str] = {}  # of tasks that are jobs of their own, by address
         self._answered_s = float("-inf")
+        self._levels: dict[str, str] = {}  # of users, as accounting had them last
 
     @property
     def user(self) -> str:
         """The account that slurmrestd acts as."""
-        return self._server.user
+        return self._asked(lambda: self._server.user)
 
     @property
     def has_commands(self) -> bool:
@@ -95,7 +97,9 @@ class RestControl:
 
     def task(self, address: str) -> QueueEntry | None:
         """Return one task of an array; None if Slurm has forgotten it."""
-        found = (each for each in self._entries() if address in _addresses(each))
+        array = address.partition("_")[0]
+        known = (each for each in self._entries() if array in (each.array, each.id))
+        found = (each for each in known if address in _addresses(each))
         return next((replace(each, address=address, at_once=None) for each in found), None)
 
     def named(self, name: str) -> list[QueueEntry]:
@@ -140,11 +144,16 @@ class RestControl:
             raise PermanentError("slurmrestd serves no accounting", where=self._server.where)
         try:
             users = self._ask("GET", USER, user).get("users") or []
-        except TemporaryError as fault:  # it may be for good: the level is looked up again anyway
+        except TemporaryError as fault:
+            self._answered_s = float("-inf")
+            self.check_answers()  # or it is Slurm that does not answer, for now
+            if user in self._levels:
+                return self._levels[user]
             hint = "slurmdbd.conf needs AuthAltTypes=auth/jwt, as slurm.conf does"
             raise PermanentError(fault.problem, where=fault.where, hint=hint) from fault
         level = upper_names(users[0].get("administrator_level")) if users else ()
-        return level[0].capitalize() if level else ""
+        self._levels[user] = level[0].capitalize() if level else ""
+        return self._levels[user]
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -229,8 +238,13 @@ def _addresses(entry: QueueEntry) -> list[str]:
     """Return the addresses of the tasks that an entry stands for."""
     if not entry.is_many:
         return [entry.address]
-    indices = numbers(entry.address.partition("[")[2].rstrip("]"))
-    return [f"{entry.array}_{int(index)}" for index in indices]
+    listed = entry.address.partition("[")[2].rstrip("]").split(",")
+    spans = filter(None, (_INDICES.fullmatch(each) for each in listed))  # the rest was cut: `...`
+    return [
+        f"{entry.array}_{index}"
+        for first, last, step in (span.groups() for span in spans)
+        for index in range(int(first), int(last or first) + 1, int(step or 1) or 1)
+    ]
 
 
 def _node_entry(raw: dict[str, Any]) -> NodeEntry | None:

@@ -2,6 +2,7 @@
 # variables are named so that they hide none of the job's.
 trap : USR2 # until there is something to ask
 steward_signalled=
+steward_got= # the signals that came, to be looked at
 steward_name=$SLURM_JOB_ID
 [ -z "$SLURM_ARRAY_JOB_ID" ] || steward_name=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 export STEWARD_JOB_ID=$steward_name STEWARD_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}
@@ -84,7 +85,7 @@ hand_on() {
 # A job whose script ends in the moment in which it is requeued runs again: Slurm does not know of
 # the end yet. So a script that has ended by itself, and well, leaves a note for the next run.
 note_end() {
-  [ -n "$STEWARD_JOB_FOLDER" ] && [ -z "$steward_signalled" ] || return 0
+  [ -n "$STEWARD_JOB_FOLDER" ] && [ -z "$steward_signalled$steward_got" ] || return 0
   kill -0 "$steward_watcher" 2>/dev/null || return 0 # a signal to all, of which this shell hears in a moment
   echo "$STEWARD_RESTART_COUNT $(date +%s)" >"$STEWARD_JOB_FOLDER/.ended.tmp" &&
     mv -f "$STEWARD_JOB_FOLDER/.ended.tmp" "$STEWARD_JOB_FOLDER/ended"
@@ -101,14 +102,28 @@ exit_if_ended() {
   exit 0
 }
 
+look_at_signals() {
+  for steward_each in $steward_got; do
+    steward_got=${steward_got#* "$steward_each"}
+    if [ "$steward_each" = USR2 ]; then asked; else hand_on "$steward_each"; fi
+  done
+}
+
+# Traps only note a signal. `wait` is not used while the job runs: where a signal comes in the moment in which the job
+# ends, as at a requeue, bash (5.2) loses the end and waits for ever.
 run() {
   exit_if_ended
-  trap asked USR2 # before anything starts; until it has its name, the job is the last that started
-  for steward_each in HUP INT QUIT USR1 TERM ALRM URG; do trap "hand_on $steward_each" "$steward_each"; done
-  "$@" <&0 & # else its input were empty
+  for steward_each in HUP INT QUIT USR1 USR2 TERM ALRM URG; do
+    trap "steward_got=\"\$steward_got $steward_each\"" "$steward_each"
+  done
+  exec {steward_quiet}<> <(:) # a pipe into which nothing is ever written: a pause without a child process
+  "$@" <&0 {steward_quiet}>&- & # else its input were empty
   steward_child=$!
   start_watch
-  while kill -0 "$steward_child" 2>/dev/null; do wait "$steward_child"; done
+  while kill -0 "$steward_child" 2>/dev/null; do
+    read -r -t 0.2 -u "$steward_quiet"
+    [ -z "$steward_got" ] || look_at_signals
+  done
   wait "$steward_child"
   steward_code=$?
   [ "$steward_code" -ne 0 ] || note_end

@@ -142,8 +142,8 @@ class SlurmJobs:
 
     def _cancel_step(self, what: str, id_: str) -> dict[str, Any]:
         command = self._step_change(what, id_)
-        (self.steps.of(id_).folder / "cancelled").touch()
         self._slurm.change(command)
+        (self.steps.of(id_).folder / "cancelled").touch()
         return {"id": id_, "state": "cancelled", "why": "ended by Slurm: TERM, then KILL"}
 
     def _plan(self, what: str, job: ListedJob, body: dict[str, Any]) -> list[changes.Command]:

@@ -18,7 +18,7 @@ from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.errors import StewardError
 from steward.training.protocol import ANSWER, CAN_SAVE, CHECKPOINTS, MANIFEST, REQUEST
 
-__all__ = ["MOST_LOG_BYTES", "JobFiles", "files_of", "read_log"]
+__all__ = ["MOST_LOG_BYTES", "JobFiles", "belongs_to", "files_of", "read_log"]
 
 MOST_LOG_BYTES = 1 << 20
 OUTPUT = "output"  # the paths of its logs, as its own shell saw them: one line where it changed
@@ -82,11 +82,16 @@ class JobFiles:
         return read_reply(self.folder / name) if self._is_theirs() else {}
 
     def _is_theirs(self) -> bool:
-        try:
-            found = self._top.lstat()
-        except (OSError, ValueError):
-            return False
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == _uid_of(self._user)
+        return belongs_to(self._top, self._user)
+
+
+def belongs_to(folder: Path, user: str) -> bool:
+    """Return True if a folder is there, is no link, and is the user's."""
+    try:
+        found = folder.lstat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == _uid_of(user)
 
 
 def files_of(job: ListedJob) -> JobFiles | None:

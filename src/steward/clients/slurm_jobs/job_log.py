@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from steward.clients.job_logs import LogPart, whole_characters
@@ -34,7 +35,9 @@ class SlurmLog:
         job, paths = self._look()
         for path in paths:
             self._files.setdefault(path, _File(path, job.user))
-        part = self._next(over=job.ended)
+        later = self._next(over=job.ended)
+        notes = "; ".join(note for note in (part.note, later.note) if note)
+        part = replace(later, note=notes)
         if job.ended and all(file.missing for file in self._files.values()):
             hint = "it may be on the node where the job ran"
             raise StewardError("there is no such file here", where=paths[-1], hint=hint)

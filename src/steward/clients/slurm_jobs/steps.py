@@ -20,6 +20,7 @@ from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.submission import TOKEN
 from steward.clients.slurm.syntax import whole_number
 from steward.clients.slurm_jobs.batch_script import FOLDER
+from steward.clients.slurm_jobs.exchange import belongs_to
 from steward.clients.slurm_jobs.job_life import life_of
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.clients.slurm_jobs.queue import JobQueue
@@ -153,9 +154,13 @@ class Steps:
     def of(self, id_: str) -> Step:
         """Return a step that steward has started; raise if there is none."""
         job = self._queue.of(id_.partition(".")[0])[0]
+        if job.user != self._slurm.user:  # its files say what they like, and links lead anywhere
+            hint = f"`scancel {id_}` and `sacct --jobs={id_}` need no files of theirs"
+            problem = f"it belongs to {job.user}, who alone can have its files read and written"
+            raise StewardError(problem, where=f"job {id_}", hint=hint)
         base = Path(job.folder) / FOLDER.format(user=job.user)
         folder = base / f"step-{id_}"
-        if not folder.is_dir():
+        if not belongs_to(base, job.user) or not folder.is_dir():
             hint = "`squeue --steps` lists all; steward knows those that it has started"
             raise StewardError("there is no such step", where=f"job {id_}", hint=hint)
         return self._step(id_, job, folder)
@@ -217,6 +222,10 @@ class Steps:
             problem = f"no folder for it can be made: {(fault.strerror or str(fault)).lower()}"
             hint = "it lies where the allocation was submitted, which nodes have to share"
             raise StewardError(problem, where=str(folder), hint=hint) from fault
+        if not belongs_to(folder.parent, self._slurm.user):
+            problem = f"it does not belong to {self._slurm.user}"
+            hint = "remove it: somebody else could forge what is written there"
+            raise StewardError(problem, where=str(folder.parent), hint=hint)
         command = self.command(draft, folder)
         path = self._slurm.programs.path(command[0])
         subprocess.run(  # noqa: S603 - a fixed script; what a person typed comes as arguments
@@ -234,7 +243,7 @@ class Steps:
     # -- afterwards ----------------------------------------------------------------------------
 
     def _step(self, id_: str, job: ListedJob, folder: Path) -> Step:
-        began_s = folder.stat().st_mtime
+        began_s = _changed_s(folder / "step")
         status = self._status(id_, folder)
         made = replace(
             job,

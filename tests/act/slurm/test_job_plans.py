@@ -99,6 +99,16 @@ def test_a_job_that_steward_left_held_is_released_and_does_not_wait_two_minutes(
     assert "StartTime=now" in update
 
 
+def test_a_job_that_its_owner_holds_again_gives_back_the_nice_value_of_its_start() -> None:
+    job = entry(reason="Priority", priority=50)
+    raised = after(job, started(job, top=100), nice=-51, reason="JobHeldUser", priority=0)
+
+    again = started(raised, top=100)
+
+    assert again.result == "failed"
+    assert [part for part in again.commands[0] if part.startswith("Nice=")] == ["Nice=0"]
+
+
 def test_a_job_held_again_after_its_release_stays_held() -> None:
     job = entry("steward:hold", reason="JobHeldUser", priority=0)
 

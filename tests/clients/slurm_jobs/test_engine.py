@@ -401,3 +401,18 @@ def test_a_name_moves_no_cursor(bench: Bench) -> None:
     hostile = replace(JOBS["16"], name="train\x1b[2J\r\nroot")
 
     assert short_record(hostile)["name"] == "train?[2J??root"
+
+
+@pytest.mark.parametrize("what", ["show", "cancel"])
+def test_a_step_of_somebody_else_is_not_looked_into(
+    bench: Bench, tmp_path: Path, what: str
+) -> None:
+    saving(bench, tmp_path / "ada", {}, user="games")
+    (top,) = (tmp_path / "ada").glob(".steward-*")
+    (top / "step-16.1").mkdir()
+    (top / "step-16.1" / "cancelled").symlink_to(tmp_path / "made by whoever cancels")
+
+    with pytest.raises(StewardError, match="belongs to games"):
+        bench.jobs.show("16.1") if what == "show" else bench.jobs.change("cancel", "16.1", {})
+
+    assert not (tmp_path / "made by whoever cancels").exists()

@@ -474,6 +474,50 @@ def test_rights_are_those_of_the_account_in_the_token(fake: FakeSlurmrestd) -> N
     assert "accounting does not answer" in ada.why
 
 
+def test_an_account_keeps_its_rights_while_accounting_does_not_answer(
+    fake: FakeSlurmrestd,
+) -> None:
+    user = {"users": [{"name": "mail", "administrator_level": "Operator"}], "errors": []}
+    fake.says("GET /slurmdb/v0.0.38/user/mail", json.dumps(user).encode())
+    slurm = control(fake, user="mail")
+    assert slurm.admin_level("mail") == "Operator"
+    away = {"errors": [{"error": "Unable to contact slurm database"}]}
+    fake.says("GET /slurmdb/v0.0.38/user/mail", json.dumps(away).encode(), code=500)
+
+    assert slurm.admin_level("mail") == "Operator"
+
+
+def test_rights_are_not_judged_while_slurm_itself_does_not_answer(fake: FakeSlurmrestd) -> None:
+    away = json.dumps({"errors": [{"error": "Unable to contact slurm controller"}]}).encode()
+    slurm = control(fake, user="ada")
+    slurm.version()  # it has answered once
+    fake.says("GET /slurmdb/v0.0.38/user/ada", away, code=500)
+    fake.says("GET /slurm/v0.0.38/ping", away, code=500)
+
+    with pytest.raises(TemporaryError):
+        slurm.admin_level("ada")
+
+
+def test_a_list_of_tasks_that_is_cut_or_has_steps_hides_no_other_array(
+    fake: FakeSlurmrestd,
+) -> None:
+    body = json.loads(recorded("jobs"))
+    (array,) = [each for each in body["jobs"] if "%" in str(each.get("array_task_string"))]
+    cut = {**array, "job_id": 2, "array_job_id": 2, "array_task_string": "1,3,5,..."}
+    by_five = {**array, "job_id": 90, "array_job_id": 90, "array_task_string": "0-20:5"}
+    body["jobs"] = [cut, *body["jobs"], by_five]
+    fake.says("GET /slurm/v0.0.38/jobs", json.dumps(body).encode())
+    slurm = control(fake)
+
+    task = slurm.task("3_3")
+
+    assert task is not None
+    assert task.id == "3"
+    assert [each.address for each in slurm.array_tasks("2")] == ["2_1", "2_3", "2_5"]
+    found = [each.address for each in slurm.array_tasks("90")]
+    assert found == ["90_0", "90_5", "90_10", "90_15", "90_20"]
+
+
 def test_where_slurmrestd_serves_no_accounting_the_level_is_not_assumed(
     fake: FakeSlurmrestd,
 ) -> None:

@@ -144,7 +144,7 @@ class RestControl:
             raise PermanentError("slurmrestd serves no accounting", where=self._server.where)
         try:
             users = self._ask("GET", USER, user).get("users") or []
-        except TemporaryError as fault:
+        except (TemporaryError, PermanentError) as fault:
             self._answered_s = float("-inf")
             self.check_answers()  # or it is Slurm that does not answer, for now
             if user in self._levels:

@@ -272,6 +272,9 @@ def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher)
             state=np.full(len(trace), QUEUED),
             generated_tokens=np.array([each.generated for each in requests]),
             instance=np.full(len(trace), -1),
+            sent_s=np.full(len(trace), np.nan),
+            first_token_s=np.full(len(trace), np.nan),
+            finish_s=np.full(len(trace), np.nan),
         ),
         instances=InstanceColumns(
             type=np.zeros(count, np.int64),
@@ -282,6 +285,7 @@ def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher)
             limit=np.full(count, servers[0].kind.max_sequences),
             room=np.array([each.room() for each in servers]),
             kv_tokens=np.array([each.held() for each in servers]),
+            role=np.zeros(count, np.int64),
         ),
         types=(servers[0].kind,),
         models=(servers[0].kind.model,),

@@ -25,6 +25,7 @@ from steward.model.identity import DecisionId, JobId
 from steward.model.job import JobRequest
 from steward.model.layout import Layout
 from steward.model.outcome import Interval, Outcome, Story
+from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.view import Dispatch, Scaling, ServingView
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Resumable",
     "Sampler",
     "Scaler",
+    "ServingEstimator",
     "Timed",
     "Verifier",
     "View",
@@ -277,6 +279,24 @@ class Scaler(Protocol):
 
     def scale(self, view: ServingView) -> Scaling:
         """Return which instances to start and to drain, and how much each may have in flight."""
+        ...
+
+
+class ServingEstimator(Protocol):
+    """Predicts how much work waiting requests are, and gets better at it with each that ends.
+
+    Called before a dispatcher or scaler is, by the simulator and the gateway alike.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def learn(self, view: ServingView, ended: NDArray[np.int64]) -> None:
+        """Take in the requests that ended since the last call: rows, by time."""
+        ...
+
+    def predict(self, view: ServingView) -> ServingForecasts:
+        """Return columns along the view's tables. Must work before anything was learned."""
         ...
 
 

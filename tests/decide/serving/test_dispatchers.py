@@ -57,6 +57,9 @@ def view(
             state=np.full(10, QUEUED),
             generated_tokens=np.zeros(10, np.int64),
             instance=np.full(10, -1),
+            sent_s=np.full(10, np.nan),
+            first_token_s=np.full(10, np.nan),
+            finish_s=np.full(10, np.nan),
         ),
         instances=InstanceColumns(
             room=np.array(room),
@@ -67,6 +70,7 @@ def view(
             running=np.array(columns.get("running", zeros)),
             waiting=np.array(columns.get("waiting", zeros)),
             kv_tokens=np.array(columns.get("kv_tokens", zeros)),
+            role=np.array(columns.get("role", zeros)),
         ),
         types=types,
         models=tuple(dict.fromkeys(each.model for each in types)),
@@ -172,4 +176,4 @@ def test_dispatching_is_pure_and_named_as_its_table_says(name: str) -> None:
     for part in ("requests", "instances"):
         now, was = getattr(seen, part), getattr(before, part)
         for column in now.__slots__:
-            assert np.array_equal(getattr(now, column), getattr(was, column))
+            assert np.array_equal(getattr(now, column), getattr(was, column), equal_nan=True)

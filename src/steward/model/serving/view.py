@@ -7,17 +7,22 @@ many tokens a request will make is not in it: that is for estimators to say.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import DeadlineClass
 
 __all__ = [
+    "ANY_CLASS",
     "ARRIVING",
+    "BATCH_ONLY",
     "DONE",
     "DRAINING",
+    "INTERACTIVE_ONLY",
     "OFF",
     "QUEUED",
     "REFUSED",
@@ -28,6 +33,7 @@ __all__ = [
     "SWAPPING",
     "Dispatch",
     "InstanceColumns",
+    "PrefixCaches",
     "RequestColumns",
     "Scaling",
     "ServingView",
@@ -40,6 +46,16 @@ Ints = NDArray[np.int64]
 OFF, STARTING, SERVING, SWAPPING, DRAINING = range(5)
 # Codes of RequestColumns.state: QUEUED in the gateway, SENT to an instance that has not begun it.
 ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED = range(6)
+# Codes of InstanceColumns.role.
+ANY_CLASS, INTERACTIVE_ONLY, BATCH_ONLY = range(3)
+
+
+class PrefixCaches(Protocol):
+    """What instances have cached of the prompts that wait, as far as it is known."""
+
+    def cached_tokens(self, request: int, instance: int) -> int:
+        """Return how many leading tokens of a request's prompt an instance need not compute."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +71,9 @@ class RequestColumns:
     state: Ints
     generated_tokens: Ints  # so far: not 0 for those that were evicted and wait again
     instance: Ints  # where it is; -1 while it waits in the gateway
+    sent_s: Floats  # to an instance, the first time; NaN before
+    first_token_s: Floats  # NaN before
+    finish_s: Floats  # NaN before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +88,7 @@ class InstanceColumns:
     limit: Ints  # of requests in flight
     room: Ints  # how many more may be sent now
     kv_tokens: Ints  # held in its cache by requests
+    role: Ints  # which classes it is kept for; dispatchers that know no roles overlook it
 
     def __len__(self) -> int:
         return len(self.type)
@@ -86,6 +106,8 @@ class ServingView:
     models: tuple[str, ...]
     classes: tuple[DeadlineClass, ...]
     tenants: tuple[str, ...]
+    forecasts: ServingForecasts | None = None  # of an estimator, where one is asked
+    prefixes: PrefixCaches | None = None  # where anything is known about shared prompts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,3 +126,4 @@ class Scaling:
     start: tuple[int, ...] = ()  # positions of types, one for each new instance
     drain: tuple[int, ...] = ()  # rows of instances that end what they have and go away
     limits: tuple[tuple[int, int], ...] = ()  # row of an instance, requests in flight
+    roles: tuple[tuple[int, int], ...] = ()  # row of an instance, code of a role

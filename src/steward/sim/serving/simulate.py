@@ -13,6 +13,7 @@ from steward.errors import StewardError
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace, requests_of
 from steward.model.serving.view import (
+    ANY_CLASS,
     OFF,
     Dispatch,
     InstanceColumns,
@@ -272,6 +273,9 @@ def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView
             state=_read_only(state.status),
             generated_tokens=_read_only(state.generated),
             instance=_read_only(state.instance),
+            sent_s=_read_only(state.sent_s),
+            first_token_s=_read_only(state.first_s),
+            finish_s=_read_only(state.finish_s),
         ),
         instances=InstanceColumns(
             type=_read_only(state.type),
@@ -282,6 +286,7 @@ def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView
             limit=_read_only(state.limit),
             room=_read_only(state.room),
             kv_tokens=_read_only(state.held),
+            role=np.full(len(state.type), ANY_CLASS),
         ),
         types=fleet.types,
         models=fleet.models,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.serve.score import score
 from steward.cli.serve.simulate import policies, simulate
 
 __all__ = ["app"]
@@ -14,3 +15,4 @@ app = typer.Typer(
 )
 app.command(name="simulate")(simulate)
 app.command(name="policies")(policies)
+app.command(name="score")(score)

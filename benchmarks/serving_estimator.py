@@ -13,8 +13,9 @@ step-time model is judged on points held out (`serving_step_times.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,24 @@ OF_A_PART = 10_000
 MEDIAN, COVERAGE = 0.05, (0.88, 0.92)
 BOOTSTRAPS = 400
 BLOCK = 500  # waits next to each other go wrong together
+OURS, QLM, MEAN_GAP = "ours", "one constant throughput (QLM)", "requests ahead x mean gap"
+WORKERS = 2
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One trace or mix, scored once."""
+
+    name: str
+    seed: int
+    instances: int = 1
+    estimator: str = OURS
+    throughput: float = 0.0
+
+    @property
+    def shown(self) -> str:
+        return self.name if self.instances == 1 else f"{self.name}, {self.instances} instances"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -99,19 +117,25 @@ class EqualWork:
 
 
 def main() -> None:
-    """Score every trace and mix, then the rivals and the step times."""
+    """Score every trace and mix with ours and the rivals, then judge the step times."""
     short = quick()
     warm_up()
     profile = data_folder().parent / "h200" / "serving_truth.csv"
     kind = instance_types([profile], H200_LLAMA_8B)[0]
-    results: dict[str, Any] = {}
-    bars = []
-    for name, scores in _scores(kind, short=short):
-        row = summary(scores)
-        results[name] = row
-        bars += _bars(name, row)
-        progress(f"{name}: {row['median_error']:.1%}, within bounds {row['coverage_90']:.1%}")
-    results["rivals"] = _rivals(kind, short=short)
+    throughput = _tokens_per_s(kind)
+    runs = _runs(throughput, short=short)
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        scores = list(pool.map(scored, runs, [kind] * len(runs)))
+    ours: dict[str, list[ScoredWaits]] = {}
+    rivals: dict[str, dict[str, Any]] = {}
+    for run, score in zip(runs, scores, strict=True):
+        if run.estimator == OURS:
+            ours.setdefault(run.shown, []).append(score)
+        else:
+            rivals.setdefault(run.estimator, {})[run.shown] = summary([score])
+    results: dict[str, Any] = {name: summary(found) for name, found in ours.items()}
+    bars = [each for name, row in results.items() for each in _bars(name, row)]
+    results["rivals"] = rivals
     for each in read_profiles(profile):
         row = errors_of(each, 1 if short else SPLITS)
         results[f"step times, {each.model}"] = row
@@ -128,35 +152,31 @@ def _bars(name: str, row: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _scores(kind: InstanceType, *, short: bool) -> Any:
+def _runs(throughput: float, *, short: bool) -> list[Run]:
+    names = TRACES[:1] if short else (*MIXES, *TRACES)
     seeds = SEEDS[:1] if short else SEEDS
-    for name in TRACES[:1] if short else TRACES:
-        trace = read_requests(name)
-        yield name, [score_waits(trace, kind, LearnedWaits(), seed=seed) for seed in seeds]
-        if name in ON_FOUR and not short:
-            yield (
-                f"{name}, 4 instances",
-                [score_waits(trace, kind, LearnedWaits(), instances=4, seed=seeds[0])],
-            )
-    for name, parts in {} if short else MIXES.items():
-        yield name, [_on_mix(parts, kind, LearnedWaits(), seed) for seed in seeds]
+    found = [] if short else [Run(name=name, seed=seeds[0], instances=4) for name in ON_FOUR]
+    found += [Run(name=name, seed=seed) for name in names for seed in seeds]
+    for rival in (QLM, MEAN_GAP):
+        found += [
+            Run(name=name, seed=seeds[0], estimator=rival, throughput=throughput) for name in names
+        ]
+    return found
 
 
-def _rivals(kind: InstanceType, *, short: bool) -> dict[str, Any]:
-    throughput = _tokens_per_s(kind)
-    rivals: dict[str, Callable[[], ServingEstimator]] = {
-        "one constant throughput (QLM)": lambda: EqualWork(name="qlm", throughput=throughput),
-        "requests ahead x mean gap": lambda: EqualWork(name="mean-gap"),
-    }
-    found: dict[str, Any] = {}
-    for rival, made in rivals.items():
-        rows = {}
-        for name in TRACES[:1] if short else TRACES:
-            rows[name] = summary([score_waits(read_requests(name), kind, made(), seed=SEEDS[0])])
-        for name, parts in {} if short else MIXES.items():
-            rows[name] = summary([_on_mix(parts, kind, made(), SEEDS[0])])
-        found[rival] = rows
-        progress(f"{rival}: " + ", ".join(f"{row['median_error']:.1%}" for row in rows.values()))
+def scored(run: Run, kind: InstanceType) -> ScoredWaits:
+    """Score one run, in a process of its own."""
+    estimator: ServingEstimator = LearnedWaits()
+    if run.estimator != OURS:
+        constant = run.throughput if run.estimator == QLM else None
+        estimator = EqualWork(name=run.estimator, throughput=constant)
+    if run.name in MIXES:
+        found = _on_mix(MIXES[run.name], kind, estimator, run.seed)
+    else:
+        trace = read_requests(run.name)
+        found = score_waits(trace, kind, estimator, instances=run.instances, seed=run.seed)
+    median, held = float(np.median(found.errors)), float(found.held.mean())
+    progress(f"{run.shown}, {run.estimator}, seed {run.seed}: {median:.1%}, held {held:.1%}")
     return found
 
 

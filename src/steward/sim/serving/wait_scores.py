@@ -116,8 +116,10 @@ def misjudged(kind: InstanceType, *, seed: int, off: float = _OFF) -> InstanceTy
     """Return the type with step times that are wrong, each coefficient by itself."""
     draw = np.random.default_rng((seed, 3))
     times = kind.step_times
-    names = ("fixed_s", "prefill_s", "token_s", "token_beyond_s")
-    names += ("sequence_s", "kv_token_s", "attention_s")
+    names = (
+        *("fixed_s", "prefill_s", "token_s", "token_beyond_s"),
+        *("sequence_s", "kv_token_s", "attention_s"),
+    )
     wrong = {name: getattr(times, name) * float(np.exp(draw.uniform(-off, off))) for name in names}
     return replace(kind, step_times=replace(times, **wrong))
 

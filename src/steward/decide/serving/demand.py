@@ -6,7 +6,7 @@ answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,18 @@ class Demand:
     hopeless: NDArray[np.bool_]  # late even if it takes a quarter of what is expected
     share: float = 0.3  # bound of a wait: mean * (1 + share) + sds * sd
     sds: float = 1.3
+
+    def at(self, places: Ints) -> Demand:
+        """Return what is expected of some of them."""
+        return replace(
+            self,
+            rows=self.rows[places],
+            work_s=self.work_s[places],
+            variance=self.variance[places],
+            own_s=self.own_s[places],
+            slack_s=self.slack_s[places],
+            hopeless=self.hopeless[places],
+        )
 
 
 _SURELY = 0.25

@@ -28,6 +28,7 @@ STANDARD = DeadlineClass(name="standard", rank=1, ttft_s=60.0, itl_s=0.5)
 BATCH = DeadlineClass(name="batch", rank=2, completion_s=240.0)
 SLOWER = 3.0  # than an 8B model on one H200: fewer requests for the same load
 TENANTS = 8
+MAX_TOKENS = 1024  # answers are cut there, as clients do
 
 
 def slower(kind: InstanceType = H200_LLAMA_8B, **given: object) -> InstanceType:
@@ -73,7 +74,8 @@ def drawn(
         mine = np.flatnonzero(code == place)
         known = _lengths(name)
         chosen = draw.integers(0, len(known[0]), len(mine))
-        prompt[mine], output[mine] = known[0][chosen], known[1][chosen]
+        prompt[mine] = known[0][chosen]
+        output[mine] = np.minimum(known[1][chosen], MAX_TOKENS)
     tenant = np.where(draw.random(count) < 0.5, 0, draw.integers(1, TENANTS, count))
     model = None if models is None else [f"model-{each}" for each in models(arrival_s, draw)]
     fits = prompt + output < 60_000

@@ -39,6 +39,7 @@ class Qlm:
     slack makes way for what would be late; instances load the models that the plan needs.
     """
 
+    answer_sds: float = 1.0  # by which answers may be longer than expected
     evicts: bool = True
     swaps: bool = True
     name: str = "qlm"
@@ -52,7 +53,7 @@ class Qlm:
         if len(view.models) == 1 and len(rows) <= sum(room):
             order = np.argsort(view.requests.deadline_s[rows], kind="stable")
             return Dispatch(routes=_routes(view, rows[order].tolist(), (room, sent)))
-        demand = demand_of(view, rows)
+        demand = demand_of(view, rows, sds=self.answer_sds)
         if len(view.models) == 1 and not any(room):
             return Dispatch(evict=evictions(view, demand))
         queues = virtual_queues(view, demand, swaps=False)

@@ -214,7 +214,7 @@ def _insertion(groups: _Groups, queues: _Queues, bound: tuple[float, float]) -> 
                 more = _with(groups, queues, q, group[q, : count[q]], (place, g), bound) - now[q]
                 if more < least:
                     chosen, where, least = q, place, more
-        if chosen < 0 or least >= 0.5 * sizes[g]:
+        if chosen < 0 or least > 0.75 * sizes[g]:
             last[left] = g
             left += 1
             continue

@@ -34,6 +34,9 @@ class GatewaySettings(Section):
     keys_file: str = Field(
         "", description="hashed API keys (`steward serve key`); empty lets everybody in"
     )
+    anonymous: bool = Field(
+        default=False, description="let other machines in although there are no keys"
+    )
     open_status: bool = Field(
         default=False, description="answer `/metrics` and `/steward/v1/status` without a key"
     )

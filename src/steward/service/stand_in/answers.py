@@ -73,7 +73,7 @@ class Answer:
                 "response": self._response("completed", generated),
             }
             return _chunked(self._event(record))
-        end = {"delta": {}} if self.route == "chat" else {"text": ""}
+        end: dict[str, Any] = {"delta": {}} if self.route == "chat" else {"text": ""}
         events = [self._event(self._choice(end, self.reason))]
         if self.asked.include_usage:
             events.append(
@@ -97,7 +97,7 @@ class Answer:
             said = {"message": {"role": "assistant", "content": text}}
             whole = said if self.route == "chat" else {"text": text}
             record = {**self._choice(whole, self.reason), "usage": self._usage(generated)}
-            record["object"] = record["object"].removesuffix(".chunk")
+            record["object"] = "chat.completion" if self.route == "chat" else "text_completion"
         return orjson.dumps(record)
 
     def text(self, generated: int) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steward.compiled import njit
 from steward.errors import StewardError
-from steward.model.serving.instance_type import InstanceType
+from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
 from steward.model.serving.requests import requests_of
 from steward.model.serving.view import DONE, QUEUED, RUNNING, SENT
 from steward.sim.serving.blocks import clear_cache
@@ -179,10 +179,24 @@ class LiveServer:
         return int(self.state.counts[STEPS])
 
 
+def warm_up() -> None:
+    """Compile what a live server calls, or load what an earlier process compiled."""
+    server = LiveServer(kind=H200_LLAMA_8B, places=4)
+    for _ in range(2):
+        row = server.submit(0.0, prompt_tokens=256, output_tokens=8, prefix=(1, 2))
+    server.advance(0.1)
+    server.abort(row, 0.1)
+    server.sleep(0.2)
+    server.wake()
+    server.advance(0.3)
+
+
 def _state(kind: InstanceType, places: int, width: int, prefixes: PrefixIds | None) -> ServingState:
     """Return the simulator's state for one instance, with a long queue in the server itself."""
     zeros = np.zeros(2 * places, np.int64)  # row r + 1 only says where the prefix of row r ends
-    trace = requests_of("live", arrival_s=zeros, prompt_tokens=zeros, output_tokens=zeros)
+    trace = requests_of(
+        "live", arrival_s=[0.0] * len(zeros), prompt_tokens=zeros, output_tokens=zeros
+    )
     state = empty_state(trace, (kind,), models=(kind.model,), places=1, failures=())
     ids = prefixes.ids if prefixes is not None else 0
     return state._replace(

@@ -23,6 +23,7 @@ from steward.sim.serving.blocks import clear_cache
 from steward.sim.serving.events import start_instance
 from steward.sim.serving.prefix_ids import PrefixIds
 from steward.sim.serving.state import (
+    ENDED_N,
     PREFIX_TOKENS,
     QUEUE_N,
     STEPS,
@@ -264,6 +265,7 @@ def _commit_until(state: ServingState, counts: Ints, t_s: float) -> None:
     while state.end_s[0] <= t_s:
         end_s = state.end_s[0]
         commit(state, 0, state.steps[0])
+        state.counts[ENDED_N] = 0  # a list for estimators, which would grow for ever here
         _plan(state, counts, end_s)
 
 

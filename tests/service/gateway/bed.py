@@ -146,7 +146,7 @@ class FakeUpstream:
         acting = asyncio.ensure_future(self.behaviour(now))
         hung_up = asyncio.ensure_future(_end_of(reader))
         await asyncio.wait({acting, hung_up}, return_when=asyncio.FIRST_COMPLETED)
-        if not acting.done():
+        if not acting.done() or isinstance(acting.exception(), ConnectionError):
             self.gone.set()
             acting.cancel()
         hung_up.cancel()

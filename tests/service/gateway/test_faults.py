@@ -354,7 +354,9 @@ def test_a_queue_that_is_full_answers_429() -> None:
     async def scenario() -> None:
         async with bed(FakeUpstream(_never), limit=1, max_queued=2) as it:
             queue = it.gateway.queue
-            posts = [asyncio.create_task(it.post()) for _ in range(3)]
+            posts = [asyncio.create_task(it.post())]
+            await until(lambda: it.upstreams[0].got)
+            posts += [asyncio.create_task(it.post()) for _ in range(2)]
             await until(lambda: queue.queued == 2)
             status, value, headers = await it.post()
             for each in posts:

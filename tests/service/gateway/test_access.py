@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from service.gateway.bed import bed
 
+from service.gateway.bed import bed
 from steward.errors import StewardError
 from steward.service.gateway.access import Budget
 from steward.store.api_keys import ApiKey, ApiKeys

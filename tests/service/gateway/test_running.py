@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from service.gateway.bed import (
     EVENTS,
     Exchange,
@@ -17,7 +18,6 @@ from service.gateway.bed import (
     setup_of,
     until,
 )
-
 from steward.config.gateway_setup import GatewaySetup
 from steward.errors import StewardError
 from steward.model.serving.requests import DeadlineClass

@@ -34,11 +34,16 @@ class GatewaySettings(Section):
     keys_file: str = Field(
         "", description="hashed API keys (`steward serve key`); empty lets everybody in"
     )
+    anonymous: bool = Field(
+        default=False, description="let other machines in although there are no keys"
+    )
     open_status: bool = Field(
         default=False, description="answer `/metrics` and `/steward/v1/status` without a key"
     )
     policy: Name = Field("edf", description="the dispatcher; `steward serve policies` lists them")
-    estimator: Name = Field("serving", description="what predicts waits; `none` predicts nothing")
+    estimator: Name = Field(
+        "learned-waits", description="what predicts waits; `none` predicts nothing"
+    )
     default_class: str = Field(
         "", description="of requests that name none; empty is the first of the classes"
     )

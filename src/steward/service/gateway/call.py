@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 __all__ = ["Caller", "Submitter", "UpstreamCall", "UpstreamReply", "Usage"]
@@ -31,6 +32,7 @@ class UpstreamCall:
     tenant: str = ""
     request_id: str = ""  # "" makes one
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)  # to send along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class UpstreamReply:
     status: int
     body: bytes
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)  # others of the upstream's answer
     request_id: str = ""
     upstream: str = ""  # "" if it never was sent to one
     waited_s: float = 0.0  # in the gateway's queue

@@ -35,8 +35,8 @@ _WANTED = frozenset((*_RUNNING, *_WAITING, *_KV_SHARE, *_TOKENS))
 def read_load(text: str) -> EngineLoad:
     """Return what the exposition says; unknown metrics and broken lines are passed over.
 
-    >>> read_load('vllm:num_requests_running{engine="0"} 3\\nvllm:num_requests_running 2').running
-    5.0
+    >>> read_load('vllm:num_requests_waiting{engine="0"} 3').waiting
+    3.0
     """
     values: dict[str, list[float]] = {}
     for line in text.splitlines():

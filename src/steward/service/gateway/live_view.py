@@ -176,6 +176,11 @@ class LiveView:
         self._free.append(row)
 
     @property
+    def ended_count(self) -> int:
+        """Return how many rows finished since `forget`."""
+        return len(self._ended)
+
+    @property
     def ended(self) -> Ints:
         """Return the rows that finished since `forget`, by time."""
         return np.array(self._ended, np.int64)

@@ -78,7 +78,5 @@ def usage_in(text: bytes) -> Usage | None:
 
 
 def _last(pattern: re.Pattern[bytes], text: bytes) -> int | None:
-    found = None
-    for found in pattern.finditer(text):
-        pass
-    return int(found[1]) if found else None
+    found = pattern.findall(text)
+    return int(found[-1]) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from steward.model.serving.view import (
     STARTING,
 )
 from steward.service.gateway.breaker import HALF_OPEN, OPEN, Breaker
+from steward.service.gateway.call import UpstreamCall
 
 __all__ = ["ROLES", "EngineLoad", "Upstream", "live_models"]
 
@@ -44,6 +46,7 @@ class Upstream:
     kind: InstanceType
     breaker: Breaker
     api_key: str = ""
+    tls: ssl.SSLContext | bool = True
     models: tuple[str, ...] = ()
     limit: int = 0
     role: int = ANY_CLASS
@@ -67,7 +70,8 @@ class Upstream:
         gateway: GatewaySettings,
         *,
         kind: InstanceType,
-        api_key: str,
+        api_key: str = "",
+        tls: ssl.SSLContext | bool = True,
     ) -> Upstream:
         """Return an upstream as it is configured, before anything is known about it."""
         return Upstream(
@@ -76,6 +80,7 @@ class Upstream:
             kind=kind,
             breaker=Breaker(gateway),
             api_key=api_key,
+            tls=tls,
             models=settings.models,
             limit=settings.limit,
             role=ROLES[settings.role],
@@ -89,6 +94,13 @@ class Upstream:
             base = self.settings.url.rstrip("/").removesuffix("/v1")
             found = self._urls[path] = URL(base + path)
         return found
+
+    def headers_for(self, call: UpstreamCall) -> dict[str, str]:
+        """Return the headers that a request is sent with: with this upstream's own key."""
+        headers = {**call.headers, "Content-Type": call.content_type, "Accept-Encoding": "identity"}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        return headers
 
     @property
     def live(self) -> bool:

@@ -9,109 +9,101 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.model.serving.view import OFF, SERVING, ServingView
+from steward.model.serving.view import ServingView
+from steward.model.serving.waits import expected_waits
 from steward.service.gateway.status import EstimatorStatus, WaitRecord
 
 __all__ = ["ExpectedWait", "WaitBoard", "WaitHistory"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _KEPT = 500
 _SHORTEST_S = 0.01  # errors of shorter waits are relative to this
+_ORDERS = {"fcfs": "arrival", "round-robin": "arrival", "least-loaded": "arrival"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedWait:
-    """What a request is told when it has to wait; None is not known."""
+    """What a waiting request can expect; None is not known."""
 
     position: int  # requests of its model that go before it
-    expected_s: float | None = None
-    bound_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """The queue of one model in the order in which it is served."""
-
-    keys: Floats
-    mean_s: Floats  # cumulative work ahead; has one more element than keys
-    variance: Floats
-    typical_s: float  # work of one request: until a place is free
+    expected_s: float | None = None  # from now until its first token
+    bound_s: float | None = None  # 90 % of such waits are shorter
 
 
 class WaitBoard:
-    """Work that waits, by model and in order; made anew from forecasts a few times a second."""
+    """The queue in the order in which it is likely to be served, with the wait of each request.
 
-    def __init__(self, order: str) -> None:
-        self._order = order
-        self._lines: dict[int, _Line] = {}
-        self._view: ServingView | None = None
+    The order is by arrival, rank or deadline, as the dispatcher's name says; dispatchers that
+    choose more freely are taken to go by deadline.
+    """
 
-    def key(self, view: ServingView, deadline_s: float, arrival_s: float, code: int) -> float:
-        """Return what the queue is ordered by, as far as it can be told for every policy."""
-        if self._order == "arrival":
-            return arrival_s
-        if self._order == "rank":
-            return view.classes[code].rank
-        return deadline_s
+    def __init__(self, policy: str) -> None:
+        self._order = "rank" if policy == "priority" else _ORDERS.get(policy, "deadline")
+        self._found: dict[int, ExpectedWait] = {}
+        self._by_class: dict[int, list[ExpectedWait]] = {}
 
     def refresh(self, view: ServingView) -> None:
-        """Read the queue and the forecasts of a view."""
-        self._view = view
-        self._lines = {}
-        models = view.requests.model[view.queue]
-        for model in np.unique(models).tolist():
-            self._lines[model] = self._line(view, model, view.queue[models == model])
+        """Read the queue of a view, and how long it waits if the view has forecasts."""
+        self._found, self._by_class = {}, {}
+        if not len(view.queue):
+            return
+        order = view.queue[np.argsort(self._keys(view), kind="stable")]
+        positions = _positions(view, order)
+        if view.forecasts is None:
+            nothing = [None] * len(order)
+            self._fill(view, order, positions, (nothing, nothing))
+            return
+        waits = expected_waits(view, order)
+        mean = [_finite(each) for each in waits.mean_s.tolist()]
+        upper = [_finite(each) for each in waits.upper_s.tolist()]
+        self._fill(view, order, positions, (mean, upper))
 
-    def newcomer(
-        self, *, model: int, code: int, arrival_s: float, deadline_s: float
-    ) -> ExpectedWait:
-        """Return what a request of a model can expect that comes now."""
-        view, line = self._view, self._lines.get(model)
-        if view is None or line is None:
-            return ExpectedWait(position=0)
-        key = self.key(view, deadline_s, arrival_s, code)
-        position = int(np.searchsorted(line.keys, key, side="right"))
-        servers = int(np.sum(_serving(view, model)))
-        if view.forecasts is None or not servers:
-            return ExpectedWait(position=position)
-        mean = np.array([(line.mean_s[position] + line.typical_s) / servers])
-        spread = np.array([np.sqrt(line.variance[position]) / servers])
-        bound = view.forecasts.upper_s(mean, spread)
-        return ExpectedWait(position=position, expected_s=float(mean[0]), bound_s=float(bound[0]))
+    def of(self, row: int) -> ExpectedWait | None:
+        """Return what a request can expect, as of the last refresh."""
+        return self._found.get(row)
 
-    def _line(self, view: ServingView, model: int, rows: NDArray[np.int64]) -> _Line:
-        keys = self._keys(view, rows)
-        order = np.argsort(keys, kind="stable")
-        rows = rows[order]
-        forecasts = view.forecasts
-        where = np.flatnonzero(_serving(view, model))
-        work, variance = np.zeros(len(rows)), np.zeros(len(rows))
-        if forecasts is not None and len(where):
-            types = view.instances.type[where]
-            work = forecasts.work_s[types][:, rows].mean(axis=0)
-            variance = (forecasts.work_sd_s[types][:, rows] ** 2).mean(axis=0)
-        return _Line(
-            keys=keys[order],
-            mean_s=np.concatenate([[0.0], np.cumsum(work)]),
-            variance=np.concatenate([[0.0], np.cumsum(variance)]),
-            typical_s=float(work.mean()) if len(work) else 0.0,
-        )
+    def newest(self, code: int) -> ExpectedWait | None:
+        """Return what the last request of a class in the queue can expect."""
+        found = self._by_class.get(code)
+        return found[-1] if found else None
 
-    def _keys(self, view: ServingView, rows: NDArray[np.int64]) -> Floats:
+    def _fill(
+        self,
+        view: ServingView,
+        order: Ints,
+        positions: list[int],
+        waits: tuple[list[float | None], list[float | None]] | tuple[list[None], list[None]],
+    ) -> None:
+        codes = view.requests.deadline_class[order].tolist()
+        rows = zip(order.tolist(), codes, positions, *waits, strict=True)
+        for row, code, position, mean, upper in rows:
+            found = ExpectedWait(position=position, expected_s=mean, bound_s=upper)
+            self._found[row] = found
+            self._by_class.setdefault(code, []).append(found)
+
+    def _keys(self, view: ServingView) -> Floats:
         if self._order == "arrival":
-            return view.requests.arrival_s[rows]
+            return view.requests.arrival_s[view.queue]
         if self._order == "rank":
             ranks = np.array([each.rank for each in view.classes], np.float64)
-            by_rank: Floats = ranks[view.requests.deadline_class[rows]]
+            by_rank: Floats = ranks[view.requests.deadline_class[view.queue]]
             return by_rank
-        return view.requests.deadline_s[rows]
+        return view.requests.deadline_s[view.queue]
 
 
-def _serving(view: ServingView, model: int) -> NDArray[np.bool_]:
-    instances = view.instances
-    there: NDArray[np.bool_] = (instances.model == model) & (instances.state != OFF)
-    serving = there & (instances.state == SERVING)
-    return serving if serving.any() else there
+def _positions(view: ServingView, order: Ints) -> list[int]:
+    """Return how many requests of its model are ahead of each."""
+    ahead: dict[int, int] = {}
+    found = []
+    for model in view.requests.model[order].tolist():
+        found.append(ahead.get(model, 0))
+        ahead[model] = found[-1] + 1
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 class WaitHistory:

@@ -24,6 +24,7 @@ from steward.ports import Scaler
 __all__ = ["ScaleInstances"]
 
 HOUR_S = 3600.0
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +64,19 @@ class ScaleInstances:
     def _decision(self, action: ServingAction, why: str, moment: ServingMoment) -> Decision:
         """Return a decision whose id stays as long as its cause does, and at most an hour.
 
-        A rejected or failed one would block its successors otherwise: the same instance may be
-        wanted again.
+        What is rejected would never be wanted again otherwise, and a limit set once a minute is
+        set back and forth no more often.
         """
         about = (action.type, action.instance, _target(action))
         changed_s = max(moment.changed_s.values(), default=0.0)
-        hour = int(moment.t_s // HOUR_S)
+        period_s = MINUTE_S if isinstance(action, SetLimit | SetRole) else HOUR_S
+        period = int(moment.t_s // period_s)
         start_s = _start_s(action, moment)
         check_s = self.check_after_s + start_s
         gpus = len(action.gpus)
         saves = isinstance(action, DrainInstance)
         return Decision(
-            id=DecisionId(stable_id("d", self.name, *about, changed_s, hour)),
+            id=DecisionId(stable_id("d", self.name, *about, changed_s, period)),
             t_s=moment.t_s,
             policy=self.name,
             action=action,

@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from steward.compiled import njit
+from steward.model.serving.token_counters import OUTPUT_WEIGHT
 from steward.model.serving.view import DONE, QUEUED, RUNNING, SENT
 from steward.sim.serving.blocks import give_back, reserve_prompt, share_prefix, take
 from steward.sim.serving.state import (
+    ENDED_N,
     EVERY_STEP,
     QUEUE_N,
     STEPS,
@@ -203,6 +205,7 @@ def catch_up(state: ServingState, i: int, now_s: float) -> None:
     """Take in the steps of a stretch that are over, so that a view shows them; it goes on."""
     done = steps_done(state, i, now_s)
     if 0 < done < state.steps[i]:
+        _count_time(state, i, done)
         state.begin_s[i] = _end_of(state, i, done)
         state.counts[STEPS] += done
         take(state, i, _grow(state, i, done))
@@ -227,6 +230,7 @@ def interrupt(state: ServingState, i: int, t_s: float) -> None:
 def commit(state: ServingState, i: int, steps: int) -> None:
     """Take in that so many steps of the stretch are over."""
     end_s = _end_of(state, i, steps)
+    _count_time(state, i, steps)
     state.counts[STEPS] += steps
     if state.decoding[i] > 0:
         take(state, i, _grow(state, i, steps))
@@ -258,6 +262,20 @@ def sweep(state: ServingState, i: int, now_s: float) -> None:
 
 
 @njit
+def _count_time(state: ServingState, i: int, steps: int) -> None:
+    """Add up what the sequences that decode wait for their tokens in so many steps."""
+    state.between_s[i] += state.decoding[i] * (_end_of(state, i, steps) - state.begin_s[i])
+    state.made[i] += state.decoding[i] * steps
+
+
+@njit
+def _serve(state: ServingState, r: int, tokens: float) -> None:
+    """Count what a request's tenant had, an output token twice."""
+    if state.tenant[r] >= 0:
+        state.served[state.deadline_class[r], state.tenant[r]] += tokens
+
+
+@njit
 def _grow(state: ServingState, i: int, steps: int) -> int:
     """Add a token per step to each decoding sequence; return how many blocks that takes."""
     size = state.block_tokens[state.type[i]]
@@ -268,6 +286,7 @@ def _grow(state: ServingState, i: int, steps: int) -> int:
             have = (state.computed[r] + size - 1) // size
             state.computed[r] += steps
             state.generated[r] += steps
+            _serve(state, r, OUTPUT_WEIGHT * steps)
             more = (state.computed[r] + size - 1) // size - have
             state.blocks[r] += more
             total += more
@@ -279,10 +298,12 @@ def _grow(state: ServingState, i: int, steps: int) -> int:
 def _compute_chunk(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.computed[r] += state.chunk[r]
     state.held[i] += state.chunk[r]
+    _serve(state, r, state.chunk[r])
     state.chunk[r] = 0
     if state.computed[r] == state.target[r]:
         state.generated[r] += 1
         state.decoding[i] += 1
+        _serve(state, r, OUTPUT_WEIGHT)
         if np.isnan(state.first_s[r]):
             state.first_s[r] = end_s
         share_prefix(state, i, r)
@@ -297,6 +318,10 @@ def _finish(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.instance[r] = -1
     state.finish_s[r] = end_s
     state.counts[UNDONE] -= 1
+    if state.tenant[r] >= 0:
+        state.present[state.deadline_class[r], state.tenant[r]] -= 1
+    state.ended[state.counts[ENDED_N]] = r
+    state.counts[ENDED_N] += 1
 
 
 @njit

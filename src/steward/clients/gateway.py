@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from steward.clients.transport_rule import check_transport
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.serving.snapshot import ClassProgress, ModelServer, ServingSnapshot
 
@@ -22,7 +23,10 @@ _HINT = "is it running there? start it with `steward serve gateway`"
 class GatewayClient:
     """One gateway. `key` is an API key that may change instances; reading needs one if any does."""
 
-    def __init__(self, url: str, *, key: str = "", timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, url: str, *, key: str = "", timeout_s: float = 5.0, plain_http: bool = False
+    ) -> None:
+        check_transport(url, plain_http=plain_http)
         self.url = url.rstrip("/")
         self._key = key
         self._timeout_s = timeout_s

@@ -73,8 +73,10 @@ class ServerProcess:
 
     def _reap(self) -> None:
         """Take note of the end of a child of this process; it stays a zombie otherwise."""
-        with suppress(ChildProcessError, PermissionError):
-            os.waitpid(self.pid, os.WNOHANG)
+        found = _stat(self.pid)
+        if found is not None and found.state == "Z" and self._is(found):
+            with suppress(ChildProcessError):
+                os.waitpid(self.pid, os.WNOHANG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,4 +176,5 @@ def _order(decision: Decision, action: StartInstance | DrainInstance | SwapModel
         model=action.model,
         gpus=action.gpu_count,
         count=1 if isinstance(action, SwapModel) else action.count,
+        role=action.role if isinstance(action, StartInstance) else "any",
     )

@@ -20,6 +20,7 @@ class Order:
     model: str
     gpus: int
     count: int  # instances of this type when it is carried out
+    role: str = "any"  # for the gateway
     url: str = ""  # of an instance to stop, as the gateway knows it
 
 

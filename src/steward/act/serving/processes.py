@@ -70,7 +70,7 @@ class Processes:
             if record["state"] == "stopping":
                 return FleetState(state="coming", text=f"{order.instance} is still ending")
             return self._looked_at(order, self._identified(order, record))
-        if record is not None and record["decision"] == order.decision:
+        if record is not None and record["decision"] == order.decision and "pid" in record:
             return FleetState(state="failed", text=self._ended(order.instance))
         return self._looked_at(order, self._begun(order, t_s))
 
@@ -143,7 +143,7 @@ class Processes:
     def _is_over(self, record: dict[str, Any]) -> bool:
         """Return whether a record is of something that has ended, itself and all it started.
 
-        One without a process was written by a steward that ended before it started any.
+        One that names no process is of a steward that ended before it could start or note one.
         """
         process = self._process(record)
         return process is None or not process.members()

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from steward.act.serving.fleet import FleetState, Order
+from steward.clients.transport_rule import check_transport
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.event import Availability
 
@@ -36,7 +37,11 @@ class Webhook:
 
     name = "webhook"
 
-    def __init__(self, url: str, *, secret: str = "", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, url: str, *, secret: str = "", timeout_s: float = 10.0, plain_http: bool = False
+    ) -> None:
+        if url:
+            check_transport(url, plain_http=plain_http)
         self._url = url
         self._secret = secret
         self._timeout_s = timeout_s
@@ -52,15 +57,15 @@ class Webhook:
             return Availability(status="limited", reason=reason, hint=hint)
         return Availability(status="ok", reason=f"posts to {self._url}")
 
-    def start(self, order: Order, t_s: float) -> FleetState:
+    def start(self, order: Order, t_s: float) -> FleetState:  # noqa: ARG002 - a fleet's form
         """Ask for an instance, or how far it is."""
-        return self._posted("start", order, t_s, _STARTS)
+        return self._posted("start", order, _STARTS)
 
-    def stop(self, order: Order, t_s: float) -> FleetState:
+    def stop(self, order: Order, t_s: float) -> FleetState:  # noqa: ARG002 - a fleet's form
         """Ask for the end of an instance, or how far that is."""
-        return self._posted("drain", order, t_s, _STOPS)
+        return self._posted("drain", order, _STOPS)
 
-    def _posted(self, what: str, order: Order, t_s: float, states: tuple[str, ...]) -> FleetState:
+    def _posted(self, what: str, order: Order, states: tuple[str, ...]) -> FleetState:
         body = {
             "decision": order.decision,
             "action": what,

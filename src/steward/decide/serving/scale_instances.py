@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from steward.model.actions import (
     DrainInstance,
@@ -18,7 +19,7 @@ from steward.model.decision import NOTHING_EXPECTED, Decision, Expectation
 from steward.model.identity import DecisionId, TenantId, stable_id
 from steward.model.serving.moment import ScalableType, ServingMoment, instance_claim
 from steward.model.serving.snapshot import ModelServer
-from steward.model.serving.view import ROLES, Scaling
+from steward.model.serving.view import ANY_CLASS, ROLES, Scaling
 from steward.ports import Scaler
 
 __all__ = ["ScaleInstances"]
@@ -136,12 +137,15 @@ class _Plan:
                 self._drain(server, kind, f"{left - 1} of {server.type} suffice{self._seen()}")
 
     def start(self, scaling: Scaling) -> None:
-        """Start what the scaler names, while more may be."""
-        for code in scaling.start:
-            kind = self.moment.scalable.get(self.moment.view.types[code].name)
+        """Start what the scaler names, while more may be; they take rows that are off in order."""
+        moment, roles = self.moment, dict(scaling.roles)
+        off = [row for row, name in enumerate(moment.rows) if not name]
+        for code, row in zip_longest(scaling.start, off[: len(scaling.start)], fillvalue=-1):
+            kind = moment.scalable.get(moment.view.types[code].name)
             if kind is not None:
-                count = self.moment.count_of(kind.type.name) + self.starting[kind.type.name] + 1
-                self._start(kind, f"{count} of {kind.type.name} are needed{self._seen()}")
+                count = moment.count_of(kind.type.name) + self.starting[kind.type.name] + 1
+                why = f"{count} of {kind.type.name} are needed{self._seen()}"
+                self._start(kind, why, role=ROLES[roles.get(row, ANY_CLASS)])
 
     def swap(self) -> None:
         """Make one action of a drain and a start that can use the same GPUs."""
@@ -196,7 +200,7 @@ class _Plan:
         )
         self.drains.append((action, why))
 
-    def _start(self, kind: ScalableType, why: str) -> None:
+    def _start(self, kind: ScalableType, why: str, *, role: str = ROLES[ANY_CLASS]) -> None:
         type_ = kind.type.name
         if self.moment.taken_of(type_) + self.starting[type_] >= kind.most:
             return
@@ -209,6 +213,7 @@ class _Plan:
             model=kind.type.model,
             gpu_count=kind.type.gpus,
             count=self.moment.count_of(type_) + self.starting[type_],
+            role=role,
         )
         self.starts.append((action, why))
 

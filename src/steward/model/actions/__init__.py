@@ -63,6 +63,7 @@ __all__ = [
     "SwapModel",
     "Tell",
     "Undrain",
+    "domain_of",
 ]
 
 ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
@@ -92,3 +93,11 @@ ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
 SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
+
+
+def domain_of(action: Action) -> str:
+    """Return which domain's loop an action belongs to.
+
+    Loops of several domains share a journal: each takes up what is its own.
+    """
+    return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

@@ -26,6 +26,7 @@ class StartInstance(OnInstance):
     model: str
     gpu_count: int
     count: int  # how many of this type there are then
+    role: str = "any"  # which classes it is kept for: any, interactive, batch
     type: Literal["start-instance"] = "start-instance"
 
     budget: ClassVar = Budget.START

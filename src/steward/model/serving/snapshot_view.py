@@ -1,21 +1,24 @@
-"""Columns for scalers, rebuilt from what a gateway counts.
+"""Columns for scalers, from what a gateway counts.
 
 The gateway's own dispatcher sees every request; its status has counts by class and instance. The
-rows made here agree with these counts: as many requests wait in each class, the oldest for as long
-as it does, the others evenly between. Lengths of prompts are not in the status: they are 0.
+rows made here agree with these counts (`arrival_log.py`). Lengths of prompts are not in the status:
+each has `prompt_tokens`, as a site says, and the answers of a class the same mean length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.serving.arrival_log import ArrivalLog, LoggedRequest
 from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
 from steward.model.serving.requests import BATCH, INTERACTIVE, DeadlineClass
 from steward.model.serving.snapshot import ClassProgress, ModelServer, ServingSnapshot
 from steward.model.serving.view import (
+    DONE,
     DRAINING,
     OFF,
     QUEUED,
@@ -24,42 +27,68 @@ from steward.model.serving.view import (
     SERVING,
     STARTING,
     InstanceColumns,
+    InstanceRates,
     RequestColumns,
     ServingView,
 )
 
-__all__ = ["MOST_ROWS", "view_of"]
+__all__ = ["Place", "view_of"]
 
-MOST_ROWS = 20_000  # of requests that wait in one class: more change no decision
-_STATES = {"serving": SERVING, "starting": STARTING, "draining": DRAINING}
+# One that is down is no free place, and has no room: it counts as draining.
+_STATES = {
+    "serving": SERVING,
+    "starting": STARTING,
+    "draining": DRAINING,
+    "down": DRAINING,
+    "off": OFF,
+}
 _CLASSES = {each.name: each for each in (INTERACTIVE, BATCH)}
+_ROW = np.dtype(
+    [("arrival_s", float), ("finish_s", float), ("code", int), ("state", int), ("at", int)]
+)
 
 
-def view_of(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An instance that the gateway does not have: on its way, or one more that may be started."""
+
+    type: str
+    name: str = ""  # "" is one that may be started
+
+    @property
+    def server(self) -> ModelServer:
+        """Return it as if the gateway had it."""
+        return ModelServer(
+            name=self.name, model="", type=self.type, state="starting" if self.name else "off"
+        )
+
+
+def view_of(  # noqa: PLR0913 - what a gateway says, and what it does not
     snapshot: ServingSnapshot,
     types: Sequence[InstanceType],
     *,
     t_s: float,
-    sought: Mapping[str, str],
+    places: Sequence[Place] = (),
+    log: ArrivalLog | None = None,
+    before: ServingSnapshot | None = None,
+    prompt_tokens: int = 512,
 ) -> tuple[ServingView, tuple[str, ...]]:
     """Return a snapshot in columns, and the names of its rows of instances.
 
-    `sought` are instances that are being started and that the gateway does not have yet, with
-    their types. Instances of types that nobody configured get a type of their own.
+    Rows of places that may be started have no name. Instances of types that nobody configured get a
+    type of their own.
     """
-    coming = [
-        ModelServer(name=name, model="", type=type_, state="starting")
-        for name, type_ in sorted(sought.items())
-        if snapshot.server(name) is None
-    ]
-    servers = [*snapshot.servers, *coming]
+    if log is None:
+        log = ArrivalLog()
+        log.take(snapshot)
+    servers = [*snapshot.servers, *(each.server for each in places)]
     known = {each.name: each for each in types}
     for each in servers:
         known.setdefault(each.type, _stand_in_type(each))
     all_types = tuple(known.values())
     models = tuple(dict.fromkeys(each.model for each in all_types))
     classes = tuple(map(_class_of, range(len(snapshot.classes)), snapshot.classes))
-    requests, queue = _requests(snapshot, classes, t_s)
+    requests, queue = _requests(snapshot, classes, log, prompt_tokens)
     view = ServingView(
         t_s=t_s,
         queue=queue,
@@ -69,6 +98,7 @@ def view_of(
         models=models,
         classes=classes,
         tenants=(),
+        rates=_rates(servers, snapshot, before),
     )
     return view, tuple(each.name for each in servers)
 
@@ -89,11 +119,10 @@ def _instances(
     code = {each.name: index for index, each in enumerate(types)}
     rows = [types[code[each.type]] for each in servers]
     limits = [each.limit or kind.max_sequences for each, kind in zip(servers, rows, strict=True)]
-    flying = [each.in_flight for each in servers]
-    state = [_STATES.get(each.state, OFF) for each in servers]
+    state = [_STATES.get(each.state, DRAINING) for each in servers]
     room = [
-        max(0, limit - used) if now == SERVING else 0
-        for limit, used, now in zip(limits, flying, state, strict=True)
+        max(0, limit - each.in_flight) if now == SERVING else 0
+        for each, limit, now in zip(servers, limits, state, strict=True)
     ]
     return InstanceColumns(
         type=_ints(code[each.type] for each in servers),
@@ -108,38 +137,81 @@ def _instances(
     )
 
 
+def _rates(
+    servers: Sequence[ModelServer], snapshot: ServingSnapshot, before: ServingSnapshot | None
+) -> InstanceRates | None:
+    """Return tokens a second, and by how many requests run the time between their tokens."""
+    if before is None:
+        return None
+    rate = np.array([each.tokens_per_s for each in servers], np.float64)
+    running = np.array([each.running for each in servers], np.float64)
+    earlier: Mapping[str, float] = {each.name: each.tokens_per_s for each in before.servers}
+    return InstanceRates(
+        window_s=snapshot.seen_s - before.seen_s,
+        itl_s=np.where(rate > 0, running / np.maximum(rate, 1e-9), np.nan),
+        tokens_per_s=rate,
+        tokens_per_s_before=np.array([earlier.get(each.name, 0.0) for each in servers]),
+    )
+
+
 def _requests(
-    snapshot: ServingSnapshot, classes: Sequence[DeadlineClass], t_s: float
+    snapshot: ServingSnapshot,
+    classes: Sequence[DeadlineClass],
+    log: ArrivalLog,
+    prompt_tokens: int,
 ) -> tuple[RequestColumns, NDArray[np.int64]]:
-    waiting = [min(each.queued, MOST_ROWS) for each in snapshot.classes]
-    places = [row for row, each in enumerate(snapshot.servers) for _ in range(each.in_flight)]
-    flying = [code for code, each in enumerate(snapshot.classes) for _ in range(each.in_flight)]
-    flying = (flying + [0] * len(places))[: len(places)]  # counts may be of different moments
-    arrivals = [
-        np.linspace(t_s - each.oldest_wait_s, t_s, count, endpoint=False)
-        for each, count in zip(snapshot.classes, waiting, strict=True)
+    found = [
+        row
+        for code, each in enumerate(snapshot.classes)
+        for row in _rows_of(code, each, log.of(each.name))
     ]
-    queued_code = np.repeat(np.arange(len(waiting)), waiting)
-    code = np.concatenate([queued_code, flying]).astype(np.int64)
-    arrival_s = np.concatenate([*arrivals, np.full(len(places), t_s)])
+    table = np.sort(np.array(found, _ROW), order="arrival_s", kind="stable")
+    _seat(table, snapshot.servers)
     urgent_s = np.array([*(each.urgent_s for each in classes), np.inf])
-    count, queued = len(arrival_s), len(queued_code)
-    sent = np.arange(count) >= queued
+    state, count = table["state"], len(table)
+    tokens = np.where(state == DONE, int(log.mean_tokens), 0)
+    begun_s = np.where(state == QUEUED, np.nan, table["arrival_s"])
     requests = RequestColumns(
-        arrival_s=arrival_s,
-        deadline_s=arrival_s + urgent_s[code],
-        prompt_tokens=np.zeros(count, np.int64),
-        deadline_class=code,
+        arrival_s=table["arrival_s"],
+        deadline_s=table["arrival_s"] + urgent_s[table["code"]],
+        prompt_tokens=np.full(count, prompt_tokens),
+        deadline_class=table["code"],
         tenant=np.full(count, -1),
         model=np.zeros(count, np.int64),
-        state=np.where(sent, RUNNING, QUEUED),
-        generated_tokens=np.zeros(count, np.int64),
-        instance=np.concatenate([np.full(queued, -1), places]).astype(np.int64),
-        sent_s=np.where(sent, t_s, np.nan),
-        first_token_s=np.full(count, np.nan),
-        finish_s=np.full(count, np.nan),
+        state=state,
+        generated_tokens=tokens.astype(np.int64),
+        instance=table["at"],
+        sent_s=begun_s,
+        first_token_s=begun_s.copy(),
+        finish_s=np.where(np.isfinite(table["finish_s"]), table["finish_s"], np.nan),
     )
-    return requests, np.argsort(arrival_s[:queued], kind="stable")
+    return requests, np.flatnonzero(state == QUEUED)
+
+
+def _rows_of(
+    code: int, progress: ClassProgress, logged: Sequence[LoggedRequest]
+) -> list[tuple[float, float, int, int, int]]:
+    """Return rows by arrival: what is done came first, what waits came last."""
+    waits = len(logged) - progress.queued
+    runs = waits - progress.in_flight
+    return [
+        (
+            each.arrival_s,
+            each.finish_s if at < runs else float("inf"),
+            code,
+            DONE if at < runs else RUNNING if at < waits else QUEUED,
+            -1,
+        )
+        for at, each in enumerate(logged)
+    ]
+
+
+def _seat(table: NDArray[np.void], servers: Sequence[ModelServer]) -> None:
+    """Say where requests run, as many at each instance as it has; the first have none left over."""
+    seats = [row for row, each in enumerate(servers) for _ in range(each.in_flight)]
+    running = np.flatnonzero(table["state"] == RUNNING)
+    count = min(len(seats), len(running))
+    table["at"][running[:count]] = seats[:count]
 
 
 def _ints(values: Iterable[int]) -> NDArray[np.int64]:

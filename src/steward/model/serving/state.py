@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from steward.model.actions import StartInstance
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
+from steward.model.serving.arrival_log import ArrivalLog
 from steward.model.serving.moment import INSTANCE, ScalableType, ServingMoment, Sought
 from steward.model.serving.snapshot import ServingSnapshot
-from steward.model.serving.snapshot_view import view_of
+from steward.model.serving.snapshot_view import Place, view_of
 
 __all__ = ["ServingState"]
 
@@ -39,11 +40,15 @@ class ServingState:
         *,
         tenant: str = "",
         stale_after_s: float = 60.0,
+        prompt_tokens: int = 512,
     ) -> None:
         self._scalable = {each.type.name: each for each in scalable}
         self._tenant = tenant
         self._stale_after_s = stale_after_s
+        self._prompt_tokens = prompt_tokens
         self._snapshot = _NOTHING_YET
+        self._before: ServingSnapshot | None = None
+        self._log = ArrivalLog()
         self._reserved: frozenset[str] = frozenset()
         self._since_s: dict[str, float] = {}  # when a name was first reserved
         self._done_s: dict[str, float] = {}  # when the start of an instance was over
@@ -54,7 +59,9 @@ class ServingState:
         """Take in one observation."""
         if seen.serving is None:
             return
+        self._before = None if self._snapshot is _NOTHING_YET else self._snapshot
         self._snapshot = snapshot = seen.serving
+        self._log.take(snapshot)
         now_s = snapshot.seen_s
         down = {each.name for each in snapshot.servers if each.state == "down"}
         self._down_s = {name: self._down_s.get(name, now_s) for name in down}
@@ -77,9 +84,15 @@ class ServingState:
     def view(self, t_s: float) -> ServingMoment:
         """Return the moment as it is at `t_s`."""
         sought = self._sought(t_s)
-        types = [each.type for each in self._scalable.values()]
-        names = {each.name: each.type for each in sought}
-        view, rows = view_of(self._snapshot, types, t_s=t_s, sought=names)
+        view, rows = view_of(
+            self._snapshot,
+            [each.type for each in self._scalable.values()],
+            t_s=t_s,
+            places=self._places(sought),
+            log=self._log,
+            before=self._before,
+            prompt_tokens=self._prompt_tokens,
+        )
         return ServingMoment(
             t_s=t_s,
             snapshot=self._snapshot,
@@ -93,6 +106,15 @@ class ServingState:
             reserved=self._reserved,
             unknown=self._unknown(t_s),
         )
+
+    def _places(self, sought: Sequence[Sought]) -> list[Place]:
+        """Return what is on its way, and one place for each instance that may be started."""
+        coming = [Place(name=each.name, type=each.type) for each in sought]
+        for name, kind in self._scalable.items():
+            there = sum(each.type == name for each in self._snapshot.servers)
+            on_its_way = sum(each.type == name for each in sought)
+            coming += [Place(type=name)] * max(0, kind.most - there - on_its_way)
+        return coming
 
     def _unknown(self, t_s: float) -> str:
         silent_s = t_s - self._snapshot.seen_s

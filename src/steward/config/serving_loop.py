@@ -40,7 +40,7 @@ from steward.store.journal import open_journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 
-__all__ = ["ServingRunner", "assemble_serving", "fleets_of", "scaler_of"]
+__all__ = ["ServingRunner", "assemble_serving", "fleets_of", "gateway_of", "scaler_of"]
 
 FOLDER = "serving"  # of the store: instances that were begun, and what this loop learned
 ENDS_WITHIN_S = 30.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.serve.simulate import policies, simulate
+from steward.cli.serve.status import status
 
 __all__ = ["app"]
 
@@ -14,3 +15,4 @@ app = typer.Typer(
 )
 app.command(name="simulate")(simulate)
 app.command(name="policies")(policies)
+app.command(name="status")(status)

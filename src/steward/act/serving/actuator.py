@@ -103,7 +103,9 @@ class ServingActuator:
         if found.state == "failed":
             plan.fleet.stop(order, t_s)  # leave nothing behind that nobody would use
             return found
-        self._gateway.register(order.instance, url=found.url, model=order.model, type_=order.type)
+        self._gateway.register(
+            order.instance, url=found.url, model=order.model, type_=order.type, role=order.role
+        )
         return FleetState(state="ready", text=f"{order.instance} serves at {found.url}")
 
     def _drained(self, order: Order, decision: DecisionId, t_s: float) -> FleetState:
@@ -111,7 +113,7 @@ class ServingActuator:
         there = self._gateway.drain(order.instance)
         server = self._gateway.snapshot(t_s).server(order.instance) if there else None
         waited_s = t_s - self._since_s.setdefault(decision, t_s)
-        flying = server.in_flight if server is not None and server.state != "down" else 0
+        flying = server.in_flight if server is not None else 0
         if flying and waited_s <= plan.drain_within_s:
             text = f"{order.instance} has {flying} requests to end"
             return FleetState(state="leaving", text=text)

@@ -19,7 +19,7 @@ from steward.act.serving.fleet import FleetState, Order
 from steward.act.serving.instance_records import InstanceRecords
 from steward.clients.server_health import answers
 from steward.clients.server_process import ServerProcess, find_marked, launch
-from steward.errors import TemporaryError
+from steward.errors import StewardError, TemporaryError
 from steward.model.event import Availability
 
 __all__ = ["Processes"]
@@ -106,12 +106,16 @@ class Processes:
             "gpus": self._free_devices(order.gpus),
         }
         self._records.write(order.instance, record)
-        process = launch(
-            self._filled(order, port),
-            mark=_mark(record),
-            log=self._log(order.instance),
-            environment=_environment(record["gpus"]),
-        )
+        try:
+            process = launch(
+                self._filled(order, port),
+                mark=_mark(record),
+                log=self._log(order.instance),
+                environment=_environment(record["gpus"]),
+            )
+        except StewardError:
+            self._records.remove(order.instance)
+            raise
         record |= {"boot": process.boot, "pid": process.pid, "ticks": process.ticks}
         self._records.write(order.instance, record)
         return record

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 STATUS = "/steward/v1/status"
-INSTANCES = "/steward/v1/instances"
+UPSTREAMS = "/steward/v1/upstreams/"
 
 
 class GatewayDouble:
@@ -102,29 +103,38 @@ class _Handler(BaseHTTPRequestHandler):
         if self._may():
             self._json(200, self.double.status())
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def do_PUT(self) -> None:
+        name, body = self._sent()
+        if self._may():
+            models = body.pop("models")
+            self.double.instances.pop(name, None)
+            self.double.add(name, model=", ".join(models), **body)
+            self._json(200, {})
+
+    def do_PATCH(self) -> None:
+        name, body = self._sent()
         if not self._may():
             return
-        double, name = self.double, self.path.removeprefix(INSTANCES).strip("/")
-        double.asked.append(("POST", self.path, body))
-        if not name:
-            double.add(body.pop("name"), **body)
-        elif name not in double.instances:
-            self._json(404, {"error": {"message": f"no instance {name}"}})
+        if name not in self.double.instances:
+            self._json(404, {"error": {"message": f"there is no upstream '{name}'"}})
             return
-        else:
-            double.add(name, **body)
+        self.double.add(name, **body)
         self._json(200, {})
 
     def do_DELETE(self) -> None:
-        if not self._may():
-            return
-        name = self.path.removeprefix(INSTANCES).strip("/")
-        self.double.asked.append(("DELETE", self.path, None))
-        with self.double.lock:
-            found = self.double.instances.pop(name, None)
-        self._json(200 if found else 404, {} if found else {"error": {"message": "none"}})
+        name = self._name()
+        if self._may():
+            with self.double.lock:
+                found = self.double.instances.pop(name, None)
+            self._json(200 if found else 404, {} if found else {"error": {"message": "none"}})
+
+    def _sent(self) -> tuple[str, dict[str, Any]]:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.double.asked.append((self.command, self.path, body))
+        return self._name(), body
+
+    def _name(self) -> str:
+        return unquote(self.path.removeprefix(UPSTREAMS))
 
     def _may(self) -> bool:
         double = self.double

@@ -1,4 +1,4 @@
-"""Reads a gateway's status and changes its instances: `GET` and `POST /steward/v1/…`."""
+"""Reads a gateway's status, and adds, changes and removes its upstreams."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["GatewayClient", "snapshot_of"]
 
 STATUS = "/steward/v1/status"
-INSTANCES = "/steward/v1/instances"
+UPSTREAMS = "/steward/v1/upstreams"
 _HINT = "is it running there? start it with `steward serve gateway`"
 
 
@@ -40,20 +40,17 @@ class GatewayClient:
         """Return the status as the domain's value."""
         return snapshot_of(self.status(), seen_s=seen_s, where=self.url)
 
-    def register(
-        self, name: str, *, url: str, model: str, type_: str, role: str = "any", limit: int = 0
-    ) -> None:
-        """Let the gateway send requests to an instance; once more changes nothing."""
-        body = {"name": name, "url": url, "model": model, "type": type_, "role": role}
-        self._asked("POST", INSTANCES, body | ({"limit": limit} if limit else {}))
+    def register(self, name: str, **values: object) -> None:
+        """Add an upstream, or replace the one of this name: `url`, `models`, `type`, …"""
+        self._asked("PUT", _path(name), values)
 
     def drain(self, name: str) -> bool:
         """Let an instance get nothing new; return False if the gateway has none of this name."""
-        return self._changed("POST", name, {"draining": True})
+        return self._changed("PATCH", name, {"draining": True})
 
     def configure(self, name: str, **values: object) -> bool:
         """Set `limit` or `role`; return False if the gateway has no instance of this name."""
-        return self._changed("POST", name, values)
+        return self._changed("PATCH", name, values)
 
     def remove(self, name: str) -> bool:
         """Forget an instance; return False if the gateway has none of this name."""
@@ -67,7 +64,7 @@ class GatewayClient:
 
     def _changed(self, method: str, name: str, body: Mapping[str, object] | None) -> bool:
         try:
-            self._asked(method, f"{INSTANCES}/{quote(name, safe='')}", body)
+            self._asked(method, _path(name), body)
         except _MissingError:
             return False
         return True
@@ -92,6 +89,10 @@ class GatewayClient:
         except ValueError as fault:
             raise TemporaryError("its answer is not JSON", where=self.url + path) from fault
         return page if isinstance(page, dict) else {}
+
+
+def _path(name: str) -> str:
+    return f"{UPSTREAMS}/{quote(name, safe='')}"
 
 
 class _MissingError(PermanentError):

@@ -84,6 +84,8 @@ def actuator_of(settings: Settings) -> ServingActuator:
             fleet=fleet,
             start_within_s=settings.instances[name].start_within_s,
             drain_within_s=settings.instances[name].drain_within_s,
+            limit=settings.instances[name].limit,
+            kv_tokens=settings.instances[name].kv_tokens,
         )
         for name, fleet in fleets_of(settings).items()
     }

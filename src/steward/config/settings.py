@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from steward.config.batch_settings import BatchSettings
 from steward.config.checked_values import (
     check_folder,
     check_journal_url,
@@ -503,6 +504,7 @@ class Settings(Section):
         default_factory=dict, description="one table per receiver: `[forward.NAME]`"
     )
     gateway: GatewaySettings = GatewaySettings()
+    batches: BatchSettings = BatchSettings()
     upstreams: dict[Name, UpstreamSettings] = Field(
         default_factory=dict, description="one table per model server: `[upstreams.NAME]`"
     )

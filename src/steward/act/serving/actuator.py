@@ -37,6 +37,8 @@ class ServingPlan:
     fleet: Fleet
     start_within_s: float = 900.0  # what does not answer by then is stopped again
     drain_within_s: float = 600.0  # what is in flight by then is cut off
+    limit: int = 256  # of requests in flight, when it is new
+    kv_tokens: int = 524_288
 
 
 class ServingActuator:
@@ -103,10 +105,25 @@ class ServingActuator:
         if found.state == "failed":
             plan.fleet.stop(order, t_s)  # leave nothing behind that nobody would use
             return found
-        self._gateway.register(
-            order.instance, url=found.url, model=order.model, type_=order.type, role=order.role
-        )
+        self._register(order, found.url, plan, t_s)
         return FleetState(state="ready", text=f"{order.instance} serves at {found.url}")
+
+    def _register(self, order: Order, url: str, plan: ServingPlan, t_s: float) -> None:
+        """Add an instance to the gateway, unless it is there: its requests would be let go."""
+        server = self._gateway.snapshot(t_s).server(order.instance)
+        there = server is not None and (server.url, server.type) == (url, order.type)
+        if server is not None and there and server.state != "draining":
+            return
+        self._gateway.register(
+            order.instance,
+            url=url,
+            models=[order.model],
+            type=order.type,
+            role=order.role,
+            limit=plan.limit,
+            gpus=max(1, order.gpus),
+            kv_tokens=plan.kv_tokens,
+        )
 
     def _drained(self, order: Order, decision: DecisionId, t_s: float) -> FleetState:
         plan = self._plan(order.type)

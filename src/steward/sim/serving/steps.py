@@ -19,7 +19,17 @@ from steward.sim.serving.state import (
     ServingState,
 )
 
-__all__ = ["catch_up", "commit", "interrupt", "plan", "requeue", "send_back", "steps_done", "sweep"]
+__all__ = [
+    "catch_up",
+    "commit",
+    "interrupt",
+    "plan",
+    "preempt_last",
+    "requeue",
+    "send_back",
+    "steps_done",
+    "sweep",
+]
 
 
 @njit
@@ -86,16 +96,22 @@ def _make_way(state: ServingState, i: int) -> bool:
     whole = True
     while _blocks_after(state, i, 1) > state.free[i]:
         whole = False
-        state.running_n[i] -= 1
-        r = state.running[i, state.running_n[i]]
-        _drop(state, i, r)
-        state.preemptions[r] += 1
-        state.status[r] = SENT
-        for place in range(state.waiting_n[i], 0, -1):
-            state.waiting[i, place] = state.waiting[i, place - 1]
-        state.waiting[i, 0] = r
-        state.waiting_n[i] += 1
+        preempt_last(state, i)
     return whole
+
+
+@njit
+def preempt_last(state: ServingState, i: int) -> None:
+    """Put the last admitted request in front of those that wait; it is computed again later."""
+    state.running_n[i] -= 1
+    r = state.running[i, state.running_n[i]]
+    _drop(state, i, r)
+    state.preemptions[r] += 1
+    state.status[r] = SENT
+    for place in range(state.waiting_n[i], 0, -1):
+        state.waiting[i, place] = state.waiting[i, place - 1]
+    state.waiting[i, 0] = r
+    state.waiting_n[i] += 1
 
 
 @njit

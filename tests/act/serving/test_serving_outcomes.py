@@ -103,9 +103,7 @@ def test_a_start_of_the_same_type_ends_what_a_drain_brings() -> None:
     verifier.begin(drain, receipt(drain, t_s=20.0), seen(20.0))
     verifier.begin(start, receipt(start, t_s=30.0), seen(30.0))
 
-    found = [
-        each for each in followed(verifier, seen(130.0)) if each.decision == drain.id
-    ]
+    found = [each for each in followed(verifier, seen(130.0)) if each.decision == drain.id]
 
     assert found[0].gained.mid == 2 * 10.0
     assert found[0].kept_share == 0.1

@@ -142,9 +142,7 @@ def test_what_is_down_is_replaced_and_not_swapped() -> None:
 def test_limits_are_set_where_they_differ_enough_and_roles_where_they_differ() -> None:
     seen = moment(server(limit=100), server("chat-2", limit=4, role="batch"), types=CHAT)
 
-    found = actions(
-        seen, limits=((0, 95), (1, 5)), roles=((0, BATCH_ONLY), (1, BATCH_ONLY))
-    )
+    found = actions(seen, limits=((0, 95), (1, 5)), roles=((0, BATCH_ONLY), (1, BATCH_ONLY)))
 
     assert found == [
         SetLimit(instance="chat-2", before=4, limit=5),

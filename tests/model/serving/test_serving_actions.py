@@ -9,9 +9,10 @@ import pytest
 
 from beds.serving_fleet import DRAIN, LIMIT, ROLE, START, SWAP, moment, scalable, server
 from factories import finding, job, view
-from steward.model.actions import ACTIONS, SERVING_ACTIONS, Save, Tell, domain_of
+from steward.model.actions import ACTIONS, SERVING_ACTIONS, Budget, Save, Tell, domain_of
 from steward.model.identity import DecisionId, JobId
 from steward.model.serving.moment import ServingMoment
+from steward.model.yardstick import YARDSTICKS
 
 UNDO = DecisionId("d-1")
 ALL = (START, DRAIN, LIMIT, ROLE, SWAP)
@@ -119,5 +120,7 @@ def test_undoing_twice_is_doing_it_again(action: Any) -> None:
 @pytest.mark.parametrize("action", ALL)
 def test_it_describes_itself_with_the_name_of_the_instance(action: Any) -> None:
     assert action.instance in action.sentence
+    assert action.budget in Budget
+    assert action.yardstick in YARDSTICKS
     assert not action.returns
     assert not action.lasts

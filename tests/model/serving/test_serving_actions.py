@@ -68,7 +68,8 @@ def test_two_decisions_about_one_instance_are_rivals_but_settings_wait_for_nobod
     ("action", "seen", "why"),
     [
         (START, moment(types=()), "may not be scaled"),
-        (START, moment(server("chat-1"), reserved=("chat-2",)), "there already"),
+        (START, moment(server("chat-2")), "there already"),
+        (START, moment(types=(scalable(most=1),), reserved=("chat-2",)), ""),
         (START, moment(types=(scalable(most=1),), reserved=("chat-9",)), "1 of chat are there"),
         (START, moment(server("chat-9", state="down"), types=(scalable(most=1),)), "1 may be"),
         (DRAIN, moment(server(), types=()), "may not be scaled"),
@@ -102,7 +103,7 @@ def test_nothing_can_be_done_while_the_gateway_is_silent() -> None:
 
 def test_what_looks_done_already_is_recognised() -> None:
     assert moment(server("chat-2")).may_be_done(START)
-    assert moment(server(), reserved=("chat-2",)).may_be_done(START)
+    assert not moment(server(), reserved=("chat-2",)).may_be_done(START)
     assert moment().may_be_done(DRAIN)
     assert moment(server(state="draining")).may_be_done(DRAIN)
     assert moment(server(limit=8)).may_be_done(LIMIT)

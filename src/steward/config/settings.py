@@ -24,6 +24,7 @@ from steward.config.checked_values import (
 )
 from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
 from steward.config.section import Section
+from steward.config.serving_settings import InstanceSettings, ServingSettings
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.site import Assumptions, Autonomy, Mode
@@ -511,6 +512,11 @@ class Settings(Section):
         default_factory=dict,
         description="one table per class: `[deadline_classes.NAME]`; without any, `interactive` "
         "(10 s to the first token, 0.2 s between tokens) and `batch` (an hour)",
+    )
+    serving: ServingSettings = ServingSettings()
+    instances: dict[Name, InstanceSettings] = Field(
+        default_factory=dict,
+        description="one table per type of model server that may be scaled: `[instances.NAME]`",
     )
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from act.actuators.test_kubernetes import (
     preempt,
     start,
 )
+from act.serving.test_deployment import ORDER
+from act.serving.test_deployment import Bed as Servers
 from beds.kube_cluster import KubeCluster
 from beds.kubernetes import KubeDouble, kube_double, node
 from beds.kueue import Kueue
@@ -115,6 +118,8 @@ def test_what_is_asked_of_the_server_is_what_the_roles_grant(double: KubeDouble)
         brought_back(),
     ):
         followed(kubernetes, cluster, each)
+    servers = Servers(double)
+    servers.fleet.stop(replace(ORDER, url=servers.started()), T_S)
 
     assert double.calls == granted()
     assert granted() == {(each.verb, each.resource, each.group) for each in CALLS}

@@ -8,6 +8,7 @@ from steward.cli.serve import keys
 from steward.cli.serve.gateway import gateway
 from steward.cli.serve.simulate import policies, simulate
 from steward.cli.serve.stand_in import stand_in
+from steward.cli.serve.status import status
 
 __all__ = ["app"]
 
@@ -18,5 +19,6 @@ app = typer.Typer(
 app.command(name="gateway")(gateway)
 app.command(name="simulate")(simulate)
 app.command(name="policies")(policies)
+app.command(name="status")(status)
 app.command(name="stand-in")(stand_in)
 app.add_typer(keys.app, name="key")

@@ -27,6 +27,7 @@ __all__ = [
     "OFF",
     "QUEUED",
     "REFUSED",
+    "ROLES",
     "RUNNING",
     "SENT",
     "SERVING",
@@ -51,6 +52,7 @@ OFF, STARTING, SERVING, SWAPPING, DRAINING = range(5)
 ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED, LEAVING = range(7)
 # Codes of InstanceColumns.role.
 ANY_CLASS, INTERACTIVE_ONLY, BATCH_ONLY = range(3)
+ROLES = ("any", "interactive", "batch")  # their names, by code
 
 
 class PrefixCaches(Protocol):

@@ -79,7 +79,7 @@ def _instance(upstream: Upstream) -> InstanceStatus:
         name=upstream.name,
         url=upstream.settings.url,
         model=", ".join(upstream.models),
-        type=f"{upstream.kind.name} ({upstream.settings.gpus} GPU)",
+        type=upstream.settings.type or f"{upstream.kind.name} ({upstream.settings.gpus} GPU)",
         state=upstream.shown_state,
         role=_ROLE_NAMES[upstream.role],
         running=upstream.in_flight - upstream.waiting,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.serve.plan import plan
 from steward.cli.serve.simulate import policies, simulate
 
 __all__ = ["app"]
@@ -13,4 +14,5 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="simulate")(simulate)
+app.command(name="plan")(plan)
 app.command(name="policies")(policies)

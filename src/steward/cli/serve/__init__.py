@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.serve.plan import plan
+from steward.cli.serve.replay import replay
 from steward.cli.serve.simulate import policies, simulate
 
 __all__ = ["app"]
@@ -15,4 +16,5 @@ app = typer.Typer(
 )
 app.command(name="simulate")(simulate)
 app.command(name="plan")(plan)
+app.command(name="replay")(replay)
 app.command(name="policies")(policies)

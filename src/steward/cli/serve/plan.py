@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from steward.sim.serving.plan import Estimate, PlanOptions, Requirement
     from steward.sim.serving.prices import GpuPrice
 
-__all__ = ["plan"]
+__all__ = ["plan", "read_trace"]
 
 Target = Annotated[
     float, typer.Option("--target", help="Share of each class that must get its promises.")
@@ -146,7 +146,7 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
     )
     asked.check()
     make = resolve("dispatcher", policy, DISPATCHERS)
-    trace = _trace(
+    trace = read_trace(
         traces,
         {"limit": requests, "rate": rate, "burst_cv": burst_cv, "batch_share": batch_share}
         | {"deadline_class": class_name, "seed": seed},
@@ -173,9 +173,10 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
         raise typer.Exit(1)
 
 
-def _trace(
+def read_trace(
     names: list[str], options: dict[str, Any], promised: tuple[float, float, float]
 ) -> RequestTrace:
+    """Read and mix traces whose classes promise TTFT, ITL and E2E; show what was left out."""
     from steward.errors import unknown_name
     from steward.model.serving.requests import BATCH, INTERACTIVE, merged
     from steward.sim.serving.traces import RequestOptions, read_requests

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steward.model.serving.requests import RequestTrace
 
-__all__ = ["BLOCKS", "grown", "of_model", "resampled"]
+__all__ = ["BLOCKS", "grown", "of_model", "picked", "resampled"]
 
 BLOCKS = 12  # of a trace, where their length is not given
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ def resampled(trace: RequestTrace, *, seed: int, block_s: float | None = None) -
         times.append(place * width_s + offset_s[chosen])
     row, arrival_s = np.concatenate(rows), np.concatenate(times)
     order = np.argsort(arrival_s, kind="stable")
-    return _picked(trace, row[order], arrival_s[order])
+    return picked(trace, row[order], arrival_s[order])
 
 
 def grown(trace: RequestTrace, factor: float) -> RequestTrace:
@@ -57,7 +57,7 @@ def of_model(trace: RequestTrace, model: str) -> RequestTrace:
     if model in trace.models:
         code = trace.models.index(model)
         rows = np.flatnonzero((trace.model == code) | (trace.model < 0))
-    chosen = _picked(trace, rows, trace.arrival_s[rows])
+    chosen = picked(trace, rows, trace.arrival_s[rows])
     return replace(
         chosen, models=(), model=np.full(len(chosen), -1, np.int64), synthetic=trace.synthetic
     )
@@ -68,7 +68,7 @@ def _span(trace: RequestTrace) -> tuple[float, float]:
     return begin_s, float(trace.arrival_s[-1]) - begin_s
 
 
-def _picked(trace: RequestTrace, rows: Ints, arrival_s: Floats) -> RequestTrace:
+def picked(trace: RequestTrace, rows: Ints, arrival_s: Floats) -> RequestTrace:
     """Return these rows, some perhaps several times, at these times."""
     length = np.diff(trace.prefix_start)[rows]
     start = np.concatenate(([0], np.cumsum(length))).astype(np.int64)

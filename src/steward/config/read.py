@@ -25,7 +25,13 @@ from steward.errors import StewardError, unknown_name
 __all__ = ["Draft", "draft_settings", "find_file", "read_settings"]
 
 FILE_NAME = "steward.toml"
-_NAMED = ("tenants", "forward", SITES)  # sections with a table for each name
+_NAMED = (
+    "tenants",
+    "forward",
+    "upstreams",
+    "deadline_classes",
+    SITES,
+)  # sections with a table for each name
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)\Z")
 
 

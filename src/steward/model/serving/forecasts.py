@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServingForecasts:
-    """Columns along the requests and types of a `ServingView`; valid during the call, as it is.
+    """Columns along the requests, types and instances of a `ServingView`; valid as long as it is.
 
-    A request's work is by how much it delays those that wait behind it: the seconds of an
-    instance's time, at a full batch, that its remaining tokens take. What waits for the requests
-    ahead therefore waits for the sum of their work, with the sum of their variances.
+    Rows of requests are filled for those that wait and those in flight. A request's work is by how
+    much it delays those that wait behind it: the seconds of an instance's time, at a full batch,
+    that its remaining tokens take. What waits for the requests ahead therefore waits for the sum
+    of their work, with the sum of their variances (`waits.py`).
+
+    An instance's backlog is how long the next request sent to it has to wait until it is begun.
+    Below zero it is the work that still fits into its batch before anybody has to wait.
     """
 
     output_tokens: Floats  # [request] expected in all
@@ -29,6 +34,9 @@ class ServingForecasts:
     run_s: Floats  # [type, request] from being begun to its last token, at a full batch
     bound_share: float  # calibrated: 90 % of waits are below mean * (1 + share) + sds * sd
     bound_sds: float
+    # [instance], infinite where none is served; empty where nothing is known about them
+    backlog_s: Floats = field(default_factory=partial(np.zeros, 0))
+    backlog_sd_s: Floats = field(default_factory=partial(np.zeros, 0))
 
     def upper_s(self, mean_s: Floats, sd_s: Floats) -> Floats:
         """Return what 90 % of waits with these means and standard deviations stay below."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.errors import StewardError
+from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace, requests_of
 from steward.model.serving.view import (
@@ -21,7 +22,7 @@ from steward.model.serving.view import (
     Scaling,
     ServingView,
 )
-from steward.ports import Dispatcher, Scaler
+from steward.ports import Dispatcher, Scaler, ServingEstimator
 from steward.sim.serving.events import (
     ENDED,
     TICKED,
@@ -35,6 +36,7 @@ from steward.sim.serving.events import (
 )
 from steward.sim.serving.result import ServingRun
 from steward.sim.serving.state import (
+    ENDED_N,
     EVERY_STEP,
     NEXT_ARRIVAL,
     NOW,
@@ -95,9 +97,13 @@ def simulate(
     dispatcher: Dispatcher,
     *,
     scaler: Scaler | None = None,
+    estimator: ServingEstimator | None = None,
     every_step: bool = False,
 ) -> ServingRun:
     """Serve all requests; return what became of each.
+
+    An `estimator` learns from requests that ended, and predicts, before each call of the
+    dispatcher and of the scaler; they find what it expects in the view.
 
     `every_step` takes each step by itself instead of whole stretches of decoding: slow, and the
     same to the rounding of numbers.
@@ -105,7 +111,7 @@ def simulate(
     _check(trace, fleet)
     began_s = time.process_time()
     world = _World.of(trace, fleet, every_step=every_step)
-    calls = world.run(dispatcher, scaler)
+    calls = world.run(dispatcher, scaler, estimator)
     cpu_s = time.process_time() - began_s
     return world.result(trace, calls=calls, cpu_s=cpu_s, policy=dispatcher.name)
 
@@ -148,6 +154,8 @@ class _World:
     compiled: Any
     view: ServingView
     queue: NDArray[np.int64]  # the same memory as the state's, not to be written to
+    ended: NDArray[np.int64]  # likewise
+    learned: int = 0  # how many of `ended` the estimator knows
 
     @staticmethod
     def of(trace: RequestTrace, fleet: Fleet, *, every_step: bool) -> _World:
@@ -166,9 +174,12 @@ class _World:
             compiled=compiled,
             view=_view(trace, fleet, state),
             queue=_read_only(state.queue),
+            ended=_read_only(state.ended),
         )
 
-    def run(self, dispatcher: Dispatcher, scaler: Scaler | None) -> int:
+    def run(
+        self, dispatcher: Dispatcher, scaler: Scaler | None, estimator: ServingEstimator | None
+    ) -> int:
         """Go on until nothing is left to happen; return how often the dispatcher was called."""
         state, compiled, queue, view = self.state, self.compiled, self.queue, self.view
         counts, clock = state.counts, state.clock
@@ -182,6 +193,8 @@ class _World:
             if reason == WRONG_ROUTE:
                 raise self._refused(dispatcher)
             now = replace_moment(view, float(clock[NOW]), queue[: counts[QUEUE_N]])
+            if estimator is not None:
+                now = self._estimated(estimator, now)
             if reason == TICKED and scaler is not None:
                 happened = int(counts[STEPS] + counts[NEXT_ARRIVAL])
                 idle_ticks = idle_ticks + 1 if happened == before else 0
@@ -192,6 +205,14 @@ class _World:
                 continue
             calls += 1
             self._carry_out(dispatcher, dispatcher.dispatch(now))
+
+    def _estimated(self, estimator: ServingEstimator, now: ServingView) -> ServingView:
+        """Return the view with what is expected, once what ended since was learned."""
+        ended = int(self.state.counts[ENDED_N])
+        if ended > self.learned:
+            estimator.learn(now, self.ended[self.learned : ended])
+            self.learned = ended
+        return replace_moment(now, now.t_s, now.queue, forecasts=estimator.predict(now))
 
     def _carry_out(self, dispatcher: Dispatcher, chosen: Dispatch) -> None:
         state = self.state
@@ -245,7 +266,13 @@ class _World:
         )
 
 
-def replace_moment(view: ServingView, t_s: float, queue: NDArray[np.int64]) -> ServingView:
+def replace_moment(
+    view: ServingView,
+    t_s: float,
+    queue: NDArray[np.int64],
+    *,
+    forecasts: ServingForecasts | None = None,
+) -> ServingView:
     """Return the view at another time with another queue; the columns are shared."""
     return ServingView(
         t_s=t_s,
@@ -256,6 +283,7 @@ def replace_moment(view: ServingView, t_s: float, queue: NDArray[np.int64]) -> S
         models=view.models,
         classes=view.classes,
         tenants=view.tenants,
+        forecasts=forecasts,
     )
 
 

@@ -94,6 +94,7 @@ class ServingState(NamedTuple):
     idle: Array  # by instance: cached blocks without users, least recently used first
     # the gateway
     queue: Array
+    ended: Array  # requests that were finished, in the order of their ends
     failure_s: Array
     failure_instance: Array
     down_s: Array
@@ -105,7 +106,7 @@ class ServingState(NamedTuple):
 
 
 # Positions in `counts` and `limits`.
-NEXT_ARRIVAL, QUEUE_N, NEXT_FAILURE, ROUTES, DECIDE, STEPS, UNDONE = range(7)
+NEXT_ARRIVAL, QUEUE_N, NEXT_FAILURE, ROUTES, DECIDE, STEPS, UNDONE, ENDED_N = range(8)
 PREFIX_TOKENS, EVERY_STEP = range(2)
 NOW, TICK = range(2)
 
@@ -175,6 +176,7 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.newer,
         state.idle,
         state.queue,
+        state.ended,
         state.failure_s,
         state.failure_instance,
         state.down_s,
@@ -207,12 +209,13 @@ def empty_state(
         newer=np.full((places, blocks + 1), blocks, np.int32),
         idle=np.zeros(places, np.int64),
         queue=np.zeros(len(trace) + 1, np.int64),
+        ended=np.zeros(len(trace), np.int64),
         failure_s=np.array([each[0] for each in table], np.float64),
         failure_instance=np.array([each[1] for each in table], np.int64),
         down_s=np.array([each[2] for each in table], np.float64),
         route_request=np.zeros(places * widest, np.int64),
         route_instance=np.zeros(places * widest, np.int64),
-        counts=np.zeros(7, np.int64),
+        counts=np.zeros(8, np.int64),
         limits=np.array([trace.prefix_block_tokens, 0], np.int64),
         clock=np.array([0.0, np.inf]),
     )

@@ -10,6 +10,7 @@ from steward.compiled import njit
 from steward.model.serving.view import DONE, QUEUED, RUNNING, SENT
 from steward.sim.serving.blocks import give_back, reserve_prompt, share_prefix, take
 from steward.sim.serving.state import (
+    ENDED_N,
     EVERY_STEP,
     QUEUE_N,
     STEPS,
@@ -297,6 +298,8 @@ def _finish(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.instance[r] = -1
     state.finish_s[r] = end_s
     state.counts[UNDONE] -= 1
+    state.ended[state.counts[ENDED_N]] = r
+    state.counts[ENDED_N] += 1
 
 
 @njit

@@ -1,0 +1,536 @@
+"""The gateway's queue: requests wait in it until a dispatcher chooses an upstream for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from steward.config.gateway_settings import GatewaySettings
+from steward.decide.serving.edf import Edf
+from steward.model.serving.forecasts import ServingForecasts
+from steward.model.serving.requests import DeadlineClass
+from steward.model.serving.view import Dispatch, ServingView
+from steward.ports import Dispatcher, ServingEstimator
+from steward.service.gateway.call import UpstreamCall, Usage
+from steward.service.gateway.instances import Instances
+from steward.service.gateway.live_view import LiveView
+from steward.service.gateway.openai_errors import GatewayError
+from steward.service.gateway.status import WaitRecord
+from steward.service.gateway.tallies import Tallies
+from steward.service.gateway.upstream import Upstream, live_models
+from steward.service.gateway.waits import ExpectedWait, WaitBoard, WaitHistory
+
+__all__ = ["CallQueue", "Ticket"]
+
+log = logging.getLogger(__name__)
+
+# Dispatchers that look at no forecasts: none are made for them.
+_WITHOUT_FORECASTS = frozenset({"fcfs", "edf", "priority", "round-robin", "least-loaded"})
+_REFRESH_S = 0.05  # from one look at all waits to the next, at least
+_REFRESH_SHARE = 0.05  # of the time at most, for such looks
+_LEARN_AT = 1024  # finished requests
+_BYTES_PER_TOKEN = 4.0
+_LEARNED_PART = 0.05  # of a new answer, in what is known of bytes per token
+_EVICTIONS = 3  # of one request, at most
+_GENERATING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Ticket:
+    """A request in the queue or in flight."""
+
+    call: UpstreamCall
+    id: str
+    row: int
+    code: int  # of its class
+    promised: DeadlineClass
+    entered_s: float
+    placed: asyncio.Future[Upstream]
+    task: asyncio.Task[object] | None  # whose cancellation aborts it upstream, to evict it
+    upstream: Upstream | None = None
+    begun: bool = False  # its first token was seen, or nobody will see it
+    sent_s: float | None = None  # the last time
+    first_s: float | None = None
+    generated: int = 0
+    attempts: int = 0
+    evictions: int = 0
+    evicted: bool = False  # its task is being cancelled for that
+    avoid: set[str] = field(default_factory=set)
+    expected: ExpectedWait | None = None  # at first
+    expected_at_s: float = 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """Return how long it was in the queue until it was sent the last time."""
+        return 0.0 if self.sent_s is None else self.sent_s - self.entered_s
+
+
+class CallQueue:
+    """Keeps the view, calls the dispatcher when something changed, and books what comes of it.
+
+    Everything runs in one event loop; nothing here blocks it for longer than a dispatcher does.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that it is put together from
+        self,
+        settings: GatewaySettings,
+        classes: Sequence[DeadlineClass],
+        *,
+        dispatcher: Dispatcher,
+        estimator: ServingEstimator | None,
+        tallies: Tallies,
+        clock_s: Callable[[], float],
+        wall_s: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.tallies = tallies
+        self.view = LiveView(classes)
+        self.instances = Instances(self.view)
+        self.history = WaitHistory()
+        self.tickets: dict[int, Ticket] = {}  # by row
+        self.queued = 0
+        self.closing = False
+        self._clock_s = clock_s
+        self._wall_s = wall_s
+        self._scheduled = False
+        self._ratio: dict[str, float] = {}  # tokens per byte, by model
+        self._unpredicted: list[Ticket] = []
+        self._refresh_at_s = 0.0
+        self._refreshing = False
+        self._unserved_since_s: dict[str, float] = {}
+        self._measured_s = clock_s()
+        self.set_policy(dispatcher, estimator)
+
+    def set_policy(self, dispatcher: Dispatcher, estimator: ServingEstimator | None) -> None:
+        """Use another dispatcher and estimator from now on."""
+        self.dispatcher = dispatcher
+        self.estimator = estimator
+        self.board = WaitBoard(dispatcher.name)
+        self._predicts = dispatcher.name not in _WITHOUT_FORECASTS
+
+    # -- a request's way -----------------------------------------------------------------------
+
+    def enter(self, call: UpstreamCall, *, evictable: bool = False) -> Ticket:
+        """Take a request in. Raises what its sender has to be told."""
+        self._check(call)
+        now_s = self._clock_s()
+        code = self._class_of(call)
+        promised = self.view.classes[code]
+        urgent_s = promised.urgent_s if call.deadline_in_s is None else call.deadline_in_s
+        row = self.view.enter(
+            arrival_s=now_s,
+            deadline_s=now_s + urgent_s,
+            prompt_tokens=self._prompt_tokens(call),
+            deadline_class=code,
+            tenant=self.view.tenant_code(call.tenant),
+            model=self.view.model_code(call.model),
+        )
+        ticket = Ticket(
+            call=call,
+            id=call.request_id or uuid.uuid4().hex,
+            row=row,
+            code=code,
+            promised=promised,
+            entered_s=now_s,
+            placed=asyncio.get_running_loop().create_future(),
+            task=asyncio.current_task() if evictable else None,
+        )
+        self.tickets[row] = ticket
+        self._unpredicted.append(ticket)
+        self.queued += 1
+        self.tallies.of_class(promised.name).queued += 1
+        self.schedule()
+        return ticket
+
+    def begin(self, ticket: Ticket) -> None:
+        """Note the first token of a stream."""
+        now_s = self._clock_s()
+        if ticket.first_s is not None or ticket.upstream is None:
+            return
+        ticket.first_s = now_s
+        if not ticket.begun:
+            ticket.begun = True
+            ticket.upstream.waiting -= 1
+        self.view.begin(ticket.row, now_s)
+        self.tallies.of_class(ticket.promised.name).first_token.add(now_s - ticket.entered_s)
+        self._record(ticket, now_s)
+        self.schedule()
+
+    def count(self, ticket: Ticket, tokens: int) -> None:
+        """Note tokens of a stream."""
+        ticket.generated += tokens
+        if ticket.upstream is not None:
+            ticket.upstream.tokens += tokens
+        self.view.count_tokens(ticket.row, ticket.generated)
+
+    def finish(self, ticket: Ticket, usage: Usage | None) -> None:
+        """Note that a request was answered."""
+        upstream = self._release(ticket)
+        if upstream is None:
+            return
+        now_s = self._clock_s()
+        if usage is not None:
+            self._learn_usage(ticket, usage, upstream)
+        upstream.answers += 1
+        if upstream.breaker.succeed():
+            self.tallies.event("breaker closed", instance=upstream.name, why="it answers again")
+        self._judge(ticket, now_s)
+        del self.tickets[ticket.row]
+        if ticket.generated and ticket.call.path in _GENERATING:
+            self.view.end(ticket.row, now_s)
+        else:
+            self.view.drop(ticket.row)  # nothing to learn about lengths of answers
+        if self.view.ended_count >= _LEARN_AT:
+            self._learn()
+        self.schedule()
+
+    def refused(self, ticket: Ticket) -> None:
+        """Note that an upstream would not do what the client asks for: nobody's deadline counts."""
+        upstream = self._release(ticket)
+        if upstream is None:
+            return
+        upstream.answers += 1
+        upstream.breaker.succeed()
+        self.tallies.of_class(ticket.promised.name).done += 1
+        del self.tickets[ticket.row]
+        self.view.drop(ticket.row)
+        self.schedule()
+
+    def fail_upstream(self, upstream: Upstream, why: str) -> None:
+        """Count a failure of an upstream: by a request or by a health check."""
+        upstream.errors += 1
+        if upstream.breaker.fail(self._clock_s()):
+            self.tallies.event("breaker opened", instance=upstream.name, why=why)
+            log.warning("%s gets no requests for now: %s", upstream.name, why)
+
+    def now_s(self) -> float:
+        """Return the time by which everything in the queue is counted."""
+        return self._clock_s()
+
+    def give_back(self, ticket: Ticket, *, avoid: bool) -> None:
+        """Put a request that was sent into the queue again."""
+        upstream = self._release(ticket)
+        if upstream is None:
+            return
+        if avoid:
+            ticket.avoid.add(upstream.name)
+        ticket.generated = 0
+        ticket.first_s = None
+        ticket.placed = asyncio.get_running_loop().create_future()
+        self.view.give_back(ticket.row)
+        self.queued += 1
+        self.tallies.of_class(ticket.promised.name).queued += 1
+        self.schedule()
+
+    def leave(self, ticket: Ticket, *, failed: bool = False) -> None:
+        """Take a request out, wherever it is; does nothing for one that was finished."""
+        if self.tickets.get(ticket.row) is not ticket:
+            return
+        tally = self.tallies.of_class(ticket.promised.name)
+        if self._release(ticket) is None:
+            self.queued -= 1
+            tally.queued -= 1
+        tally.done += failed
+        tally.missed += failed
+        del self.tickets[ticket.row]
+        self.view.drop(ticket.row)
+        self.schedule()
+
+    def expected(self, ticket: Ticket) -> ExpectedWait | None:
+        """Return what a waiting request can expect, as of the last look at all of them."""
+        return self.board.of(ticket.row) or ticket.expected
+
+    # -- dispatching ---------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Call the dispatcher soon, once for all that changes until then."""
+        if not self._scheduled and self.queued:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def tick(self) -> None:
+        """Do what is due a few times a second."""
+        now_s = self._clock_s()
+        elapsed_s = now_s - self._measured_s
+        if elapsed_s >= 1.0:
+            self._measured_s = now_s
+            for each in self.instances.all:
+                each.measure(elapsed_s)
+        self._learn()
+        self.instances.settle()
+        self._expire(now_s)
+        self._refresh()
+        self.schedule()
+
+    def _dispatch(self) -> None:
+        self._scheduled = False
+        now_s = self._clock_s()
+        if self.queued and self.instances.has_room(now_s):
+            self._carry_out(self._chosen(self._moment(now_s, predict=self._predicts)))
+        if self.queued and self._unpredicted_left():
+            self._refresh_soon()
+
+    def _moment(self, now_s: float, *, predict: bool) -> ServingView:
+        rows = self.instances.rows(now_s)
+        view = self.view.moment(now_s, rows)
+        if not predict or self.estimator is None:
+            return view
+        forecasts = self._forecasts(view)
+        return view if forecasts is None else self.view.moment(now_s, rows, forecasts)
+
+    def _forecasts(self, view: ServingView) -> ServingForecasts | None:
+        assert self.estimator is not None  # noqa: S101 - callers look first
+        try:
+            return self.estimator.predict(view)
+        except Exception as fault:  # noqa: BLE001 - a broken plug must not stop the gateway
+            self._without_estimator(fault)
+            return None
+
+    def _chosen(self, view: ServingView) -> Dispatch:
+        try:
+            return self.dispatcher.dispatch(view)
+        except Exception as fault:
+            name = self.dispatcher.name
+            log.error("the dispatcher %s failed: %s; edf goes on", name, fault, exc_info=fault)
+            self.tallies.event("dispatcher failed", why=f"{name}: {fault!r}; edf goes on")
+            self.set_policy(Edf(), self.estimator)
+            return self.dispatcher.dispatch(view)
+
+    def _carry_out(self, chosen: Dispatch) -> None:
+        now_s = self._clock_s()
+        for request in chosen.evict:
+            self._evict(request)
+        if chosen.swaps:
+            self.tallies.declined["swap"] += len(chosen.swaps)
+        for request, row in chosen.routes:
+            ticket = self.tickets.get(request)
+            if ticket is None or ticket.upstream is not None or ticket.placed.done():
+                self.tallies.declined["route"] += 1
+                continue
+            upstream = self._preferred(ticket, row, now_s)
+            if upstream is None:
+                self.tallies.declined["room"] += 1
+                continue
+            self._send(ticket, upstream, now_s)
+
+    def _preferred(self, ticket: Ticket, row: int, now_s: float) -> Upstream | None:
+        """Return the chosen upstream, or another if the request has failed there already."""
+        chosen, model = self.instances.at(row)
+        if model != ticket.call.model:
+            return None
+        if chosen.name in ticket.avoid:
+            others = [
+                each
+                for each in self.instances.upstreams.values()
+                if each.name not in ticket.avoid and model in each.models and each.room(now_s)
+            ]
+            chosen = min(others, key=lambda each: each.in_flight, default=chosen)
+        return chosen if chosen.room(now_s) else None
+
+    def _send(self, ticket: Ticket, upstream: Upstream, now_s: float) -> None:
+        row = self.instances.row_of(upstream, ticket.call.model)
+        tally = self.tallies.of_class(ticket.promised.name)
+        tally.queued -= 1
+        tally.in_flight += 1
+        self.queued -= 1
+        if ticket.sent_s is None:
+            tally.wait.add(now_s - ticket.entered_s)
+        ticket.sent_s = now_s
+        ticket.upstream = upstream
+        ticket.begun = not ticket.call.stream
+        ticket.attempts += 1
+        upstream.in_flight += 1
+        upstream.waiting += not ticket.begun
+        self.view.send(ticket.row, row, now_s, begun=ticket.begun)
+        ticket.placed.set_result(upstream)
+
+    def _evict(self, request: int) -> None:
+        """Abort a request whose answer nobody has seen a part of; it goes back to the queue."""
+        ticket = self.tickets.get(request)
+        if (
+            ticket is None
+            or ticket.upstream is None
+            or ticket.task is None
+            or ticket.evicted
+            or ticket.evictions >= _EVICTIONS
+        ):
+            self.tallies.declined["evict"] += 1
+            return
+        ticket.evicted = True
+        ticket.evictions += 1
+        self.tallies.evictions += 1
+        ticket.task.cancel()
+
+    # -- what is known of requests -------------------------------------------------------------
+
+    def _check(self, call: UpstreamCall) -> None:
+        if self.closing:
+            raise GatewayError(
+                503, "the gateway is shutting down", code="shutting_down", headers=_RETRY
+            )
+        if self.queued >= self.settings.max_queued:
+            raise GatewayError(
+                429,
+                f"{self.queued} requests wait already, the most that gateway.max_queued allows",
+                code="queue_full",
+                headers=_RETRY,
+            )
+        models = self.instances.models
+        if call.model in models:
+            return
+        if not models:
+            raise GatewayError(
+                503, "no model server has answered yet", code="no_upstream", headers=_RETRY
+            )
+        raise GatewayError(
+            404,
+            f"the model '{call.model[:256]}' does not exist; there are: {', '.join(models)}",
+            code="model_not_found",
+            param="model",
+        )
+
+    def _class_of(self, call: UpstreamCall) -> int:
+        name = call.deadline_class or self.settings.default_class
+        if not name:
+            return 0
+        code = self.view.class_code(name)
+        if code < 0:
+            known = ", ".join(each.name for each in self.view.classes)
+            raise GatewayError(
+                400,
+                f"there is no class '{name[:64]}'; known: {known}",
+                code="unknown_class",
+                param="x-steward-class",
+            )
+        return code
+
+    def _prompt_tokens(self, call: UpstreamCall) -> int:
+        ratio = self._ratio.get(call.model, 1 / _BYTES_PER_TOKEN)
+        return max(1, round(len(call.body) * ratio))
+
+    def _learn_usage(self, ticket: Ticket, usage: Usage, upstream: Upstream) -> None:
+        size = len(ticket.call.body)
+        if size and usage.prompt_tokens:
+            known = self._ratio.get(ticket.call.model, 1 / _BYTES_PER_TOKEN)
+            new = usage.prompt_tokens / size
+            self._ratio[ticket.call.model] = known + _LEARNED_PART * (new - known)
+            self.view.set_prompt(ticket.row, usage.prompt_tokens)
+        upstream.tokens += usage.output_tokens - ticket.generated
+        ticket.generated = usage.output_tokens
+        self.view.count_tokens(ticket.row, ticket.generated)
+
+    def _release(self, ticket: Ticket) -> Upstream | None:
+        """Free the place of a request at its upstream; None if it has none."""
+        upstream = ticket.upstream
+        if upstream is None:
+            return None
+        ticket.upstream = None
+        upstream.in_flight -= 1
+        upstream.waiting -= not ticket.begun
+        self.tallies.of_class(ticket.promised.name).in_flight -= 1
+        return upstream
+
+    def _judge(self, ticket: Ticket, now_s: float) -> None:
+        sent_s = now_s if ticket.sent_s is None else ticket.sent_s
+        first_s = sent_s if ticket.first_s is None else ticket.first_s
+        self.tallies.of_class(ticket.promised.name).judge(
+            ticket.promised,
+            first_s=first_s - ticket.entered_s,
+            whole_s=now_s - ticket.entered_s,
+            token_s=(now_s - first_s) / (ticket.generated - 1) if ticket.generated > 1 else None,
+        )
+
+    def _record(self, ticket: Ticket, now_s: float) -> None:
+        expected = ticket.expected
+        if expected is None or expected.expected_s is None or expected.bound_s is None:
+            return
+        before_s = ticket.expected_at_s - ticket.entered_s
+        self.history.add(
+            WaitRecord(
+                {
+                    "t_s": self._wall_s(),
+                    "class": ticket.promised.name,
+                    "expected_s": before_s + expected.expected_s,
+                    "bound_s": before_s + expected.bound_s,
+                    "observed_s": now_s - ticket.entered_s,
+                }
+            )
+        )
+
+    # -- estimates -----------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        if self.estimator is not None and self.view.ended_count:
+            view = self._moment(self._clock_s(), predict=False)
+            try:
+                self.estimator.learn(view, self.view.ended)
+            except Exception as fault:  # noqa: BLE001 - a broken plug must not stop the gateway
+                self._without_estimator(fault)
+        self.view.forget()
+
+    def _without_estimator(self, fault: Exception) -> None:
+        name = self.estimator.name if self.estimator is not None else ""
+        log.error("the estimator %s failed: %s; waits are unknown", name, fault, exc_info=fault)
+        self.tallies.event("estimator failed", why=f"{name}: {fault!r}; waits are unknown now")
+        self.estimator = None
+
+    def _unpredicted_left(self) -> bool:
+        self._unpredicted = [each for each in self._unpredicted if each.upstream is None]
+        return bool(self._unpredicted)
+
+    def _refresh_soon(self) -> None:
+        if not self._refreshing:
+            self._refreshing = True
+            wait_s = max(_REFRESH_S, self._refresh_at_s - self._clock_s())
+            asyncio.get_running_loop().call_later(wait_s, self._refresh_due)
+
+    def _refresh_due(self) -> None:
+        self._refreshing = False
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Look at all waits anew, unless the last look took too much time for that."""
+        began_s = self._clock_s()
+        if began_s < self._refresh_at_s:
+            return
+        self.board.refresh(self._moment(began_s, predict=bool(self.queued)))
+        for ticket in self._unpredicted:
+            if ticket.upstream is None and ticket.expected is None:
+                ticket.expected = self.board.of(ticket.row)
+                ticket.expected_at_s = began_s
+        self._unpredicted = []
+        took_s = self._clock_s() - began_s
+        self._refresh_at_s = began_s + took_s / _REFRESH_SHARE
+
+    def _expire(self, now_s: float) -> None:
+        """Fail what waits for models that no upstream has served for a while."""
+        live = live_models(list(self.instances.upstreams.values()))
+        lacking: dict[str, list[Ticket]] = {}
+        if (self.queued and set(self.instances.models) - live) or self._unserved_since_s:
+            for ticket in self.tickets.values():
+                if ticket.upstream is None and ticket.call.model not in live:
+                    lacking.setdefault(ticket.call.model, []).append(ticket)
+        since_s = {name: self._unserved_since_s.get(name, now_s) for name in lacking}
+        self._unserved_since_s = since_s
+        for name, tickets in lacking.items():
+            if now_s - since_s[name] >= self.settings.no_upstream_s:
+                for ticket in tickets:
+                    self._fail_waiting(ticket)
+
+    def _fail_waiting(self, ticket: Ticket) -> None:
+        if not ticket.placed.done():
+            waited_s = self.settings.no_upstream_s
+            ticket.placed.set_exception(
+                GatewayError(
+                    503,
+                    f"no server of '{ticket.call.model}' has been up for {waited_s:g} s",
+                    code="no_upstream",
+                    headers=_RETRY,
+                )
+            )
+
+
+_RETRY = {"Retry-After": "1"}

@@ -23,6 +23,7 @@ from steward.config.checked_values import (
 )
 from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
 from steward.config.section import Section
+from steward.config.serving_settings import ServingSettings
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.site import Assumptions, Autonomy, Mode
@@ -510,6 +511,7 @@ class Settings(Section):
         description="one table per class: `[deadline_classes.NAME]`; without any, `interactive` "
         "(10 s to the first token, 0.2 s between tokens) and `batch` (an hour)",
     )
+    serving: ServingSettings = ServingSettings()
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"

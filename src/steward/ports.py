@@ -35,6 +35,7 @@ __all__ = [
     "Dispatcher",
     "DomainState",
     "Estimator",
+    "Evicts",
     "Learner",
     "Lister",
     "Meter",
@@ -266,6 +267,14 @@ class Dispatcher(Protocol):
     def dispatch(self, view: ServingView) -> Dispatch:
         """Return what to send where. Called when requests wait and an instance has room."""
         ...
+
+
+@runtime_checkable
+class Evicts(Protocol):
+    """A dispatcher that takes running work from instances: called without room, too."""
+
+    @property
+    def evicts(self) -> bool: ...
 
 
 class Scaler(Protocol):

@@ -28,6 +28,7 @@ KINDS = {
     "workloads": "Workload",
     "admissionchecks": "AdmissionCheck",
     "namespaces": "Namespace",
+    "deployments": "Deployment",
 }
 FIXED_OF_JOBS = ("template", "selector", "completionMode")
 Key = tuple[str, str, str]  # verb, resource with subresource, group

@@ -178,7 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._status(fault.code, str(fault), retry_after=fault.retry_after)
 
     def _named(self, target: _Target) -> dict[str, Any]:
-        return self.double.named(target.plural, target.name, target.namespace)
+        found = self.double.named(target.plural, target.name, target.namespace)
+        return _scale_of(found) if target.below == "scale" else found
 
     def _discover(self) -> None:
         if not self.double.installed:
@@ -316,6 +317,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _scale_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the scale subresource of an object, which has its version."""
+    labels = raw["spec"].get("selector", {}).get("matchLabels", {})
+    return {
+        "kind": "Scale",
+        "metadata": raw["metadata"],
+        "spec": {"replicas": raw["spec"].get("replicas", 1)},
+        "status": {"selector": ",".join(f"{key}={value}" for key, value in labels.items())},
+    }
 
 
 def _inside(target: _Target, raw: dict[str, Any]) -> bool:

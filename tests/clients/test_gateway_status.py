@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.gateway_statuses import T_S, answering, as_json, status
-from steward.clients.gateway_status import GatewayClient, gateway_snapshot
+from steward.clients.gateway_status import GatewayStatusReader, gateway_snapshot
 from steward.clients.web import Endpoint
 from steward.errors import StewardError
 from steward.model.serving.gateway_snapshot import GatewaySnapshot
@@ -24,7 +24,7 @@ JSON = st.recursive(
 
 def test_a_whole_answer_is_read() -> None:
     with answering(as_json(status())) as (url, keys):
-        found = GatewayClient(Endpoint(url=f"{url}/", token=KEY)).read()
+        found = GatewayStatusReader(Endpoint(url=f"{url}/", token=KEY)).read()
 
     assert keys == [f"Bearer {KEY}"]
     assert (found.t_s, found.policy, found.left_out) == (T_S, "edf", 0)
@@ -113,4 +113,4 @@ def test_what_is_no_status_is_an_error(code: int, body: bytes, words: str) -> No
         answering(lambda: (code, body)) as (url, _),
         pytest.raises(StewardError, match=words),
     ):
-        GatewayClient(Endpoint(url=url)).read()
+        GatewayStatusReader(Endpoint(url=url)).read()

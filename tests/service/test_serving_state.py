@@ -10,6 +10,7 @@ import pytest
 from service.gateway_statuses import answering, as_json, status
 from steward.clients.gateway_status import gateway_snapshot
 from steward.config.serving_settings import ServingSettings
+from steward.config.shown_gateways import wrong_gateways
 from steward.errors import StewardError
 from steward.model.serving.gateway_snapshot import GatewaySnapshot
 from steward.service.serving_state import KeptPoint, ServingState, kept_shares
@@ -111,7 +112,7 @@ def test_configured_gateways_are_asked_with_the_key_of_the_file(tmp_path: Path) 
     (tmp_path / "key").write_text("k\n")
 
     with answering(as_json(status())) as (url, keys):
-        chosen = ServingSettings(urls=(url, url), token_file=str(tmp_path / "key"))
+        chosen = ServingSettings(gateway=url, shown=(f"{url}/",), key_file=str(tmp_path / "key"))
         state = ServingState.of(chosen)
         state.poll()
 
@@ -121,8 +122,13 @@ def test_configured_gateways_are_asked_with_the_key_of_the_file(tmp_path: Path) 
     assert gateway.snapshot.policy == "edf"
 
 
-def test_files_that_are_not_there_are_all_named() -> None:
-    with pytest.raises(StewardError, match=r"token_file.*ca_file"):
-        ServingState.of(
-            ServingSettings.model_validate({"token_file": "/no/key", "ca_file": "/no/ca"})
-        )
+def test_a_key_that_is_not_there_is_said() -> None:
+    with pytest.raises(StewardError, match="key_file"):
+        ServingState.of(ServingSettings(key_file="/no/key"))
+
+
+def test_plain_http_to_another_machine_is_a_mistake_of_the_configuration() -> None:
+    far = ServingSettings(gateway="http://n1:8788", shown=("http://127.0.0.1:1", "https://n2"))
+
+    assert [each.path for each in wrong_gateways(far)] == [("serving", "gateway")]
+    assert not list(wrong_gateways(far.model_copy(update={"plain_http": True})))

@@ -61,7 +61,7 @@ def main(folder: str, host: str, autonomy: str, *gateways: str) -> None:
         {
             "site": {"name": "tiny"},
             "store": {"folder": folder},
-            "serving": {"urls": gateways, "every_s": 0.5},
+            "serving": {"shown": gateways},
             "service": {
                 "host": host,
                 "port": 0,

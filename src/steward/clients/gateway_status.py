@@ -23,9 +23,9 @@ from steward.model.serving.gateway_snapshot import (
     WaitFigures,
 )
 
-__all__ = ["STATUS_PATH", "GatewayClient", "gateway_snapshot"]
+__all__ = ["GatewayStatusReader", "gateway_snapshot"]
 
-STATUS_PATH = "/steward/v1/status"
+_STATUS = "/steward/v1/status"
 _MOST_BYTES = 4 << 20
 _MOST_TEXT = 200
 _MOST_CLASSES, _MOST_INSTANCES, _MOST_WAITS, _MOST_EVENTS = 32, 1000, 1000, 200
@@ -34,11 +34,11 @@ Raw = Mapping[str, Any]
 R = TypeVar("R")
 
 
-class GatewayClient:
-    """Asks one gateway, and keeps its connection."""
+class GatewayStatusReader:
+    """Asks one gateway for its status only, and keeps its connection."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._url = endpoint.url.rstrip("/") + STATUS_PATH
+        self._url = endpoint.url.rstrip("/") + _STATUS
         self._client = open_client(endpoint, owner=self)
 
     def read(self) -> GatewaySnapshot:

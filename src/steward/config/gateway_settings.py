@@ -34,6 +34,9 @@ class GatewaySettings(Section):
     keys_file: str = Field(
         "", description="hashed API keys (`steward serve key`); empty lets everybody in"
     )
+    anonymous: bool = Field(
+        default=False, description="let other machines in although there are no keys"
+    )
     open_status: bool = Field(
         default=False, description="answer `/metrics` and `/steward/v1/status` without a key"
     )
@@ -114,6 +117,9 @@ class UpstreamSettings(Section):
     role: InstanceRole = Field("any", description="the classes that it is kept for")
     kv_tokens: int = Field(524_288, ge=16, description="tokens that its KV cache holds")
     gpus: int = Field(1, ge=1, description="GPUs that it occupies")
+    type: str = Field(
+        "", description="the name of its `[instances.NAME]`, if steward started it to scale"
+    )
     profile: str = Field(
         "", description="measured step times (CSV) for estimates; empty starts from an H200's"
     )

@@ -31,6 +31,7 @@ _NAMED = (
     "forward",
     "upstreams",
     "deadline_classes",
+    "instances",
     SITES,
 )  # sections with a table for each name
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)\Z")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from steward.config.batch_settings import BatchSettings
 from steward.config.checked_values import (
     check_folder,
     check_journal_url,
@@ -23,7 +24,7 @@ from steward.config.checked_values import (
 )
 from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
 from steward.config.section import Section
-from steward.config.serving_settings import ServingSettings
+from steward.config.serving_settings import InstanceSettings, ServingSettings
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.site import Assumptions, Autonomy, Mode
@@ -503,6 +504,7 @@ class Settings(Section):
         default_factory=dict, description="one table per receiver: `[forward.NAME]`"
     )
     gateway: GatewaySettings = GatewaySettings()
+    batches: BatchSettings = BatchSettings()
     upstreams: dict[Name, UpstreamSettings] = Field(
         default_factory=dict, description="one table per model server: `[upstreams.NAME]`"
     )
@@ -512,6 +514,10 @@ class Settings(Section):
         "(10 s to the first token, 0.2 s between tokens) and `batch` (an hour)",
     )
     serving: ServingSettings = ServingSettings()
+    instances: dict[Name, InstanceSettings] = Field(
+        default_factory=dict,
+        description="one table per type of model server that may be scaled: `[instances.NAME]`",
+    )
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"

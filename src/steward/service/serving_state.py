@@ -10,16 +10,18 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol
 
-from steward.clients.gateway_status import GatewayClient
+from steward.clients.gateway_status import GatewayStatusReader
 from steward.clients.web import Endpoint
-from steward.config.forward import file_there, secret_in
+from steward.config.forward import secret_in
 from steward.config.serving_settings import ServingSettings
+from steward.config.shown_gateways import shown_gateways
 from steward.errors import StewardError
 from steward.model.serving.gateway_snapshot import GatewaySnapshot
 from steward.store.journal_summary import DownsampledCurve
 
 __all__ = ["Gateway", "GatewayReader", "KeptPoint", "ServingState", "kept_shares"]
 
+POLL_EVERY_S = 2.0
 ANSWER_S = 3.0  # a gateway that is slower counts as not answering
 _POINTS = 240
 _AT_ONCE = 16
@@ -64,7 +66,7 @@ class ServingState:
         self,
         readers: Mapping[str, GatewayReader],
         *,
-        every_s: float = 2.0,
+        every_s: float = POLL_EVERY_S,
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self.every_s = every_s
@@ -77,25 +79,20 @@ class ServingState:
 
     @classmethod
     def of(cls, settings: ServingSettings) -> ServingState:
-        """Return the state of the configured gateways; raise if a secret cannot be read."""
+        """Return the state of the configured gateways; raise if their key cannot be read."""
         faults: list[str] = []
-        token = secret_in("serving.token_file", settings.token_file, faults)
-        ca = file_there("serving.ca_file", settings.ca_file, faults)
+        key = secret_in("serving.key_file", settings.key_file, faults)
         if faults:
-            raise StewardError("; ".join(faults), where="serving", hint="correct these files")
-        readers = {
-            url: GatewayClient(
-                Endpoint(
-                    url=url,
-                    token=token,
-                    ca=ca,
-                    timeout_s=ANSWER_S,
-                    plain_http=settings.plain_http,
+            raise StewardError("; ".join(faults), hint="correct this file, or leave it out")
+        plain = settings.plain_http
+        return cls(
+            {
+                url: GatewayStatusReader(
+                    Endpoint(url=url, token=key, timeout_s=ANSWER_S, plain_http=plain)
                 )
-            )
-            for url in dict.fromkeys(settings.urls)
-        }
-        return cls(readers, every_s=settings.every_s)
+                for url in shown_gateways(settings)
+            }
+        )
 
     @property
     def gateways(self) -> Sequence[Gateway]:

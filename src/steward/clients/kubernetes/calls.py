@@ -32,6 +32,7 @@ class KubeRole(Enum):
     JOBS = "jobs"
     NODES = "nodes"
     OPERATOR = "operator"
+    SERVING = "serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,8 @@ CALLS: tuple[ApiCall, ...] = (
         KubeRole.OPERATOR, _KUEUE, "workloads/status", "admissionchecks/status", verbs=("patch",)
     ),
     *_looks(KubeRole.OPERATOR, "", "events", verbs=("create",)),
+    *_looks(KubeRole.SERVING, "apps", "deployments/scale", verbs=("get", "patch")),
+    *_looks(KubeRole.SERVING, "", "pods", verbs=("list", "patch")),
     *_looks(KubeRole.OPERATOR, "coordination.k8s.io", "leases", verbs=("get", "create", "patch")),
 )
 

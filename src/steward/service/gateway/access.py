@@ -15,7 +15,7 @@ _ANYBODY = Caller(admin=True)  # without keys; listening beyond this machine the
 
 
 class Budget:
-    """A bucket that refills steadily; it may go below zero when something cost more than thought."""
+    """A bucket that refills steadily. It goes below zero where a cost is known only afterwards."""
 
     def __init__(self, size: float, per_s: float, t_s: float) -> None:
         self.size = size

@@ -54,6 +54,7 @@ class Ticket:
     begun: bool = False  # its first token was seen, or nobody will see it
     sent_s: float | None = None  # the last time
     first_s: float | None = None
+    prompt_tokens: int = 0  # estimated, then as the upstream counted
     generated: int = 0
     attempts: int = 0
     evictions: int = 0
@@ -93,6 +94,7 @@ class CallQueue:
         self.tickets: dict[int, Ticket] = {}  # by row
         self.queued = 0
         self.closing = False
+        self._emptied = asyncio.Event()
         self._clock_s = clock_s
         self._wall_s = wall_s
         self._scheduled = False
@@ -120,10 +122,11 @@ class CallQueue:
         code = self._class_of(call)
         promised = self.view.classes[code]
         urgent_s = promised.urgent_s if call.deadline_in_s is None else call.deadline_in_s
+        prompt_tokens = self._prompt_tokens(call)
         row = self.view.enter(
             arrival_s=now_s,
             deadline_s=now_s + urgent_s,
-            prompt_tokens=self._prompt_tokens(call),
+            prompt_tokens=prompt_tokens,
             deadline_class=code,
             tenant=self.view.tenant_code(call.tenant),
             model=self.view.model_code(call.model),
@@ -135,6 +138,7 @@ class CallQueue:
             code=code,
             promised=promised,
             entered_s=now_s,
+            prompt_tokens=prompt_tokens,
             placed=asyncio.get_running_loop().create_future(),
             task=asyncio.current_task() if evictable else None,
         )
@@ -178,7 +182,7 @@ class CallQueue:
         if upstream.breaker.succeed():
             self.tallies.event("breaker closed", instance=upstream.name, why="it answers again")
         self._judge(ticket, now_s)
-        del self.tickets[ticket.row]
+        self._remove(ticket)
         if ticket.generated and ticket.call.path in _GENERATING:
             self.view.end(ticket.row, now_s)
         else:
@@ -195,7 +199,7 @@ class CallQueue:
         upstream.answers += 1
         upstream.breaker.succeed()
         self.tallies.of_class(ticket.promised.name).done += 1
-        del self.tickets[ticket.row]
+        self._remove(ticket)
         self.view.drop(ticket.row)
         self.schedule()
 
@@ -235,9 +239,20 @@ class CallQueue:
             tally.queued -= 1
         tally.done += failed
         tally.missed += failed
-        del self.tickets[ticket.row]
+        self._remove(ticket)
         self.view.drop(ticket.row)
         self.schedule()
+
+    async def empty(self) -> None:
+        """Return once no request waits or is being answered."""
+        if self.tickets:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def _remove(self, ticket: Ticket) -> None:
+        del self.tickets[ticket.row]
+        if not self.tickets:
+            self._emptied.set()
 
     def expected(self, ticket: Ticket) -> ExpectedWait | None:
         """Return what a waiting request can expect, as of the last look at all of them."""
@@ -417,6 +432,7 @@ class CallQueue:
             known = self._ratio.get(ticket.call.model, 1 / _BYTES_PER_TOKEN)
             new = usage.prompt_tokens / size
             self._ratio[ticket.call.model] = known + _LEARNED_PART * (new - known)
+            ticket.prompt_tokens = usage.prompt_tokens
             self.view.set_prompt(ticket.row, usage.prompt_tokens)
         upstream.tokens += usage.output_tokens - ticket.generated
         ticket.generated = usage.output_tokens

@@ -102,7 +102,8 @@ class Relay:
             ) -> UpstreamReply | None:
                 if not is_stream(response):
                     return await self._whole(ticket, response, watch)
-                return await self._chunks(ticket, response, watch, sink)
+                await self._chunks(ticket, response, watch, sink)
+                return None
 
             return await self._attempt(ticket, upstream, read)
 

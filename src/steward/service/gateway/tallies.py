@@ -64,7 +64,7 @@ class Tallies:
     """All of it. Nothing is counted by what clients can make up: paths, names of models."""
 
     def __init__(self, wall_s: Callable[[], float]) -> None:
-        self._wall_s = wall_s
+        self.wall_s = wall_s
         self.classes: dict[str, ClassTally] = {}
         self.answers: Counter[int] = Counter()  # by status
         self.faults: Counter[str] = Counter()  # by code of the error
@@ -84,4 +84,4 @@ class Tallies:
 
     def event(self, what: str, *, instance: str = "", why: str = "") -> None:
         """Write down what happened."""
-        self.events.append(GatewayEvent(t_s=self._wall_s(), what=what, instance=instance, why=why))
+        self.events.append(GatewayEvent(t_s=self.wall_s(), what=what, instance=instance, why=why))

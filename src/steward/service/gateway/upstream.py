@@ -70,7 +70,8 @@ class Upstream:
         gateway: GatewaySettings,
         *,
         kind: InstanceType,
-        api_key: str,
+        api_key: str = "",
+        tls: ssl.SSLContext | bool = True,
     ) -> Upstream:
         """Return an upstream as it is configured, before anything is known about it."""
         return Upstream(
@@ -79,6 +80,7 @@ class Upstream:
             kind=kind,
             breaker=Breaker(gateway),
             api_key=api_key,
+            tls=tls,
             models=settings.models,
             limit=settings.limit,
             role=ROLES[settings.role],

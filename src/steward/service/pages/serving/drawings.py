@@ -44,7 +44,7 @@ def how_to_start() -> Markup:
         "\n"
         "# in steward.toml, for this page:\n"
         "[serving]\n"
-        'urls = ["http://127.0.0.1:8788"]'
+        'gateway = "http://127.0.0.1:8788"'
     )
     return tag(
         "div",

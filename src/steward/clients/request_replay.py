@@ -116,7 +116,8 @@ async def _served_models(target: ReplayTarget) -> tuple[str, ...]:
                 raise StewardError(f"answers {reply.status}", where=where, hint=hint)
             listed = await reply.json(content_type=None)
     except (aiohttp.ClientError, TimeoutError) as fault:
-        problem = f"no server answers: {str(fault) or type(fault).__name__}"
+        reason = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
+        problem = f"no server answers: {reason}"
         raise StewardError(problem, where=where, hint="is it running there?") from None
     except ValueError:
         hint = "is this an OpenAI-compatible server? else name the model: --model"

@@ -6,7 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from steward.config.checked_values import check_not_blank, check_optional_receiver_url
+from steward.config.checked_values import (
+    check_not_blank,
+    check_optional_receiver_url,
+    check_receiver_url,
+)
 from steward.config.section import Section
 
 __all__ = ["InstanceSettings", "ServingSettings"]
@@ -20,6 +24,12 @@ class ServingSettings(Section):
 
     gateway: OptionalUrl = Field(
         "", description="the gateway to watch, as `http://127.0.0.1:8788`; empty means none"
+    )
+    shown: tuple[Annotated[str, AfterValidator(check_receiver_url)], ...] = Field(
+        (),
+        strict=False,
+        description="more gateways that the page Serving shows, by the same key; nothing is "
+        "decided about them",
     )
     key_file: str = Field(
         "", description="a file with an API key of it that may change instances, and nothing else"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from steward.act.slurm import node_plans
 from steward.act.slurm.job_plans import JobPlans
+from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.stopped_jobs import StoppedJobs
@@ -23,7 +24,9 @@ from steward.clock import Clock, SteadyTime, WallClock
 from steward.errors import PermanentError, StewardError
 from steward.model.actions import (
     Action,
+    CallBack,
     Drain,
+    Lend,
     Preempt,
     Reprioritise,
     Resize,
@@ -43,8 +46,9 @@ SOON_S = 0.5
 RIGHTS_S = 300.0  # how long probed rights are believed
 _OnJob = Start | Resume | Preempt | Reprioritise | Resize | Save
 _CANNOT = (
-    "lend and call-back are not possible on a running job: suspending frees no GPU; "
-    "guarantees are lent through a preemptible partition (`steward slurm setup`)"
+    "GPUs of running jobs are lent among the jobs of this account alone: suspending frees no GPU, "
+    "and Slurm lets nobody else in; guarantees are lent through a preemptible partition "
+    "(`steward slurm setup`)"
 )
 
 
@@ -133,7 +137,8 @@ class Slurm:
         """Return what it can do with its rights; all of it while these are not known."""
         jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save, Tell)
         drains = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
-        can = (*jobs, Drain, Undrain) if drains else jobs
+        lends = () if isinstance(self._slurm, RestControl) else (Lend, CallBack)
+        can = (*jobs, *lends, *((Drain, Undrain) if drains else ()))
         return tuple(each for each in can if each not in self._refused)
 
     def _beside_rest(self) -> str:
@@ -158,6 +163,8 @@ class Slurm:
             plan = failed(f"dry run, nothing was changed: {shown(plan.commands) or plan.text}")
         for command in plan.commands:
             self._slurm.change(command)
+        if plan.beside is not None and not self._dry_run:
+            plan.beside()
         if plan.result != "begun":
             self._let_go_on(decision, plan, t_s)
         settled = self._settled(decision, plan, t_s)
@@ -194,6 +201,11 @@ class Slurm:
                 if refused is not None:
                     return refused
                 return self._job_plan(self._notes.recalled(job, decision), decision, rights, now_s)
+            case Lend() | CallBack() as action if not isinstance(self._slurm, RestControl):
+                lending = SlurmLending(slurm=self._slurm)
+                if isinstance(action, Lend):
+                    return lending.lend(action, decision, now_s)
+                return lending.call_back(action, decision, now_s)
             case Drain() as action:
                 return self._node_plan(action, decision, rights, node_plans.drain)
             case Undrain() as action:
@@ -327,6 +339,8 @@ class Slurm:
 
     def _receipt(self, decision: Decision, plan: Plan, t_s: float) -> Receipt:
         action = decision.action
+        if isinstance(action, Lend | CallBack) and plan.result == "begun" and plan.next_s:
+            self._next_s[decision.id] = plan.next_s
         if isinstance(action, _OnJob):
             (self._followed.add if plan.result == "begun" else self._followed.discard)(action.job)
             if plan.result == "begun" and plan.next_s is not None:
@@ -339,7 +353,7 @@ class Slurm:
             decision=decision.id,
             t_s=t_s,
             result=plan.result,
-            gpus=() if plan.result == "failed" else action.gpus,
+            gpus=() if plan.result == "failed" or _never_seen(action, plan) else action.gpus,
             text=plan.text,
             job=plan.job,
         )
@@ -353,6 +367,11 @@ class Slurm:
             except StewardError as fault:
                 text += f"; not in the output of job {action.job}: {fault}"
         return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
+
+
+def _never_seen(action: Action, plan: Plan) -> bool:
+    """Return whether a loan was over before anybody could see it: then there is none."""
+    return isinstance(action, Lend) and plan.over
 
 
 def _without(missing: Iterable[str]) -> tuple[type[Action], ...]:

@@ -298,7 +298,7 @@ def _keeps_waiting(job: QueueEntry) -> str:
     """Return why a start would change nothing or may not: only what was held for us is released."""
     mark = job.mark
     for_us = {
-        "user": mark.hold,
+        "user": mark.hold or mark.lent is not None,
         "requeue": mark.did is not None and mark.did.held,
         "admin": False,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import threading
 import time
@@ -18,6 +17,7 @@ from steward.clients.slurm.program import (
     SlurmError,
     SlurmPrograms,
     fresh_separator,
+    own_account,
     rows_of,
     squeue_form,
 )
@@ -161,11 +161,10 @@ class SlurmControl:
     @property
     def user(self) -> str:
         """The account that runs this process."""
-        try:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError as fault:
-            problem = f"the account {os.geteuid()} has no name"
-            raise StewardError(problem, hint="Slurm knows accounts by name") from fault
+        if name := own_account():
+            return name
+        problem = f"the account {os.geteuid()} has no name"
+        raise StewardError(problem, hint="Slurm knows accounts by name")
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -232,7 +231,9 @@ class SlurmControl:
         found = [
             (int(priority), reason)
             for address, priority, reason, nice, comment in cells
-            if priority.isdecimal() and address not in raised and not _is_raised(nice, comment)
+            if priority.isdecimal()
+            and address not in raised
+            and not JobMark.read(comment).is_raised(_signed(nice))
         ]
         return QueueTop(
             first=max((priority for priority, _ in found), default=0),
@@ -356,12 +357,6 @@ class SlurmControl:
         return answer
 
 
-def _is_raised(nice: str, comment: str) -> bool:
-    """Return whether steward has lowered the nice value of a job, and that still counts.
-
-    Only below 0, which no owner can set: the comment alone would let anybody stay before those that
-    steward puts first.
-    """
-    did = JobMark.read(comment).did
-    lowered = nice.startswith("-") and nice[1:].isdecimal()
-    return lowered and did is not None and did.nice is not None and int(nice) < did.nice
+def _signed(text: str) -> int:
+    """Return a number in digits, also below 0; 0 for anything else."""
+    return int(text) if text.removeprefix("-").isdecimal() else 0

@@ -97,7 +97,8 @@ class SlurmJob:
     def is_held_by_hand(self) -> bool:
         """Whether a person keeps it waiting; one that is held for steward is not."""
         mark = self.mark
-        for_steward = mark.hold or (mark.did is not None and mark.did.held)
+        held = mark.did is not None and mark.did.held
+        for_steward = mark.hold or held or mark.lent is not None
         held_by = holder(self.reason)
         return held_by == "admin" or (bool(held_by) and not for_steward)
 

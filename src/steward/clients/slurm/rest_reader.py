@@ -60,6 +60,10 @@ class SlurmRest:
         """Return all nodes."""
         return self._listed("nodes", node_from_json)
 
+    def lent_steps(self) -> frozenset[tuple[str, str]]:
+        """Return none: GPUs of running jobs are lent by commands alone."""
+        return frozenset()
+
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations of whole nodes, also those to come."""
         return self._read("reservations", reservation_from_json)[0]

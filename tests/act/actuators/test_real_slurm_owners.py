@@ -92,6 +92,13 @@ def engine(bed: SlurmBed, **options: float) -> Slurm:
     return Slurm(conf=conf, timeout_s=LONG_S, **{"settle_s": 0.0, **options})
 
 
+def kept_by(bed: SlurmBed, user: str) -> Path:
+    """Return a new folder of a user's own."""
+    folder = Path(tempfile.mkdtemp(dir=bed.folder, prefix="kept-"))
+    os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+    return folder / "slurm"
+
+
 def state_of(bed: SlurmBed, job: str) -> str:
     return SlurmControl(conf=bed.env["SLURM_CONF"]).jobs([job])[job].state
 
@@ -144,6 +151,30 @@ def test_an_owner_who_writes_that_the_stop_is_done_is_stopped(bed: SlurmBed) -> 
 
     assert asked.result == "begun"
     assert said.result == "done"
+    assert state_of(bed, job) == "PENDING"
+
+
+@pytest.mark.parametrize("comment", ["nothing", "steward:saves=3600", "forged"])
+def test_an_owner_who_changes_the_comment_while_steward_restarts_gains_no_time(
+    bed: SlurmBed, comment: str
+) -> None:
+    job = submit(bed, "--comment=steward:saves=1")
+    until(lambda: state_of(bed, job) == "RUNNING", why="its start")
+    stop = made(Preempt(job=JobId(job), gpus=(GPU,)))
+    folder = kept_by(bed, OPERATOR)
+    before, after = engine(bed), engine(bed)
+    with acting_as(OPERATOR):
+        before.keep_in(folder)
+        before.carry_out(stop, time.time())
+    forged = f"steward:saves=3600 steward:did={stop.id}@1~{int(time.time())}+save3600.{'A' * 22}"
+    said = forged if comment == "forged" else comment
+    typed(bed, "scontrol", "update", f"JobId={job}", f"Comment={said}")
+    with acting_as(OPERATOR):
+        after.keep_in(folder)
+
+    end = carried_out(after, stop)
+
+    assert end.result == "done"
     assert state_of(bed, job) == "PENDING"
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from steward.act.slurm import node_plans
 from steward.act.slurm.job_plans import JobPlans
 from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
+from steward.act.slurm.seals import Seals, read_key
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
 from steward.clients.slurm.control import ArrayTask, QueueTop
-from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
 from steward.clients.slurm.rest import RestSettings
 from steward.clients.slurm.rest_changes import BATCH_SIGNALS, DRAINS
@@ -118,6 +119,11 @@ class Slurm:
         self._stopped = StoppedJobs()
         self._notes = OwnNotes()
 
+    def keep_in(self, folder: Path) -> None:
+        """Keep notes of open decisions, and the key of their seals, in a folder of the store."""
+        seals = Seals(read_key(folder / "notes.key"))
+        self._notes = OwnNotes(folder / "open-decisions.json", seals)
+
     def available(self) -> Availability:
         try:
             version = self._slurm.version()
@@ -162,7 +168,7 @@ class Slurm:
         if self._dry_run:
             plan = failed(f"dry run, nothing was changed: {shown(plan.commands) or plan.text}")
         for command in plan.commands:
-            self._slurm.change(command)
+            self._slurm.change(self._notes.seals.sealed(command))
         if plan.beside is not None and not self._dry_run:
             plan.beside()
         if plan.result != "begun":
@@ -250,7 +256,12 @@ class Slurm:
 
     def _is_of(self, task: QueueEntry | ArrayTask, decision: Decision) -> bool:
         ours = self._notes.address_of(decision)
-        return task.address == ours if ours else _is_about(task.mark, decision)
+        if ours:
+            return task.address == ours
+        did = task.mark.did
+        return (
+            did is not None and did.id == decision.id and self._notes.seals.fits(task.address, did)
+        )
 
     def _start_of(self, job: QueueEntry, decision: Decision, rights: Rights, t_s: float) -> Plan:
         if job.mark.token and job.held_by:
@@ -387,7 +398,3 @@ def _is_full(job: QueueEntry, tasks: Iterable[ArrayTask]) -> bool:
     """
     going = sum(each.goes for each in tasks if each.job != job.id)
     return TASK_LIMIT in job.reason or (job.at_once is not None and going >= job.at_once)
-
-
-def _is_about(mark: JobMark, decision: Decision) -> bool:
-    return mark.did is not None and mark.did.id == decision.id

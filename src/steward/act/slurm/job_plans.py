@@ -121,6 +121,8 @@ class JobPlans:
         before = job.mark.did
         raised = before.nice if before is not None else None  # it was, to start: not again
         noted = _noted(job, decision, t_s, held=self.hold_preempted, nice=raised)
+        if noted.did is not None:
+            noted = replace(noted, did=replace(noted.did, save_s=job.mark.save_s))
         note = changes.update_job(job.address, comment=noted.comment)
         if job.mark.save_s is None:
             requeue = changes.requeue(job.address, hold=self.hold_preempted)

@@ -48,6 +48,10 @@ class SlurmCommands:
         """Return whether the commands are installed."""
         return self._programs.find("squeue") is not None
 
+    def has_accounting(self) -> bool:
+        """Return whether the commands that read accounting are installed."""
+        return all(self._programs.find(name) is not None for name in ("sacct", "sacctmgr"))
+
     def version(self) -> str:
         """Return Slurm's version, e.g. `slurm 22.05.8`, without a call to the controller."""
         return self._text_of(["squeue", "--version"]).strip()

@@ -31,7 +31,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")  # it names a folder
 _WORD = re.compile(r"steward:\S+")
 _DID = re.compile(
     r"did=(?P<id>[\w.-]{1,128})@(?P<run>\d{1,12})~(?P<t>\d{1,12}(\.\d)?)(?P<held>\+held)?"
-    r"(\+nice(?P<nice>-?\d{1,10}))?(\.(?P<seal>[A-Za-z0-9_-]{22}))?",
+    r"(\+nice(?P<nice>-?\d{1,10}))?(\+save(?P<save>\d{1,4}))?(\.(?P<seal>[A-Za-z0-9_-]{22}))?",
     re.ASCII,
 )
 _LENT = re.compile(
@@ -52,14 +52,16 @@ class LastDecision:
     t_s: float  # when it was begun; written in tenths of a second
     held: bool = False  # it left the job held
     nice: int | None = None  # before that decision, if it was changed
+    save_s: float | None = None  # that it was given to save
     seal: str = ""  # by which steward knows its own note again
 
     @property
     def word(self) -> str:
         nice = "" if self.nice is None else f"+nice{self.nice}"
         at = f"{self.t_s:.1f}".removesuffix(".0")
+        save = "" if self.save_s is None else f"+save{self.save_s:.0f}"
         seal = f".{self.seal}" if self.seal else ""
-        return f"did={self.id}@{self.run}~{at}{'+held' if self.held else ''}{nice}{seal}"
+        return f"did={self.id}@{self.run}~{at}{'+held' if self.held else ''}{nice}{save}{seal}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,7 @@ def _last(found: re.Match[str]) -> LastDecision:
         t_s=float(found["t"]),
         held=bool(found["held"]),
         nice=int(found["nice"]) if found["nice"] else None,
+        save_s=float(found["save"]) if found["save"] else None,
         seal=found["seal"] or "",
     )
 

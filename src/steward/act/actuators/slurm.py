@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,13 @@ from steward.act.slurm.job_plans import JobPlans
 from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
+from steward.act.slurm.reserved_drains import own_reservation, reserve, unreserve
 from steward.act.slurm.seals import Seals, read_key
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
 from steward.clients.slurm.control import ArrayTask, QueueTop
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
+from steward.clients.slurm.reservations import SlurmReservation
 from steward.clients.slurm.rest import RestSettings
 from steward.clients.slurm.rest_changes import BATCH_SIGNALS, DRAINS
 from steward.clients.slurm.rest_control import RestControl, slurm_control
@@ -142,8 +144,10 @@ class Slurm:
     def actions(self) -> tuple[type[Action], ...]:
         """Return what it can do with its rights; all of it while these are not known."""
         jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save, Tell)
-        drains = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
-        lends = () if isinstance(self._slurm, RestControl) else (Lend, CallBack)
+        rest = isinstance(self._slurm, RestControl)
+        needed = Level.ADMINISTRATOR if rest else Level.OPERATOR  # who may reserve nodes, at least
+        drains = self._rights is None or self._rights.at_least(needed)
+        lends = () if rest else (Lend, CallBack)
         can = (*jobs, *lends, *((Drain, Undrain) if drains else ()))
         return tuple(each for each in can if each not in self._refused)
 
@@ -212,10 +216,8 @@ class Slurm:
                 if isinstance(action, Lend):
                     return lending.lend(action, decision, now_s)
                 return lending.call_back(action, decision, now_s)
-            case Drain() as action:
-                return self._node_plan(action, decision, rights, node_plans.drain)
-            case Undrain() as action:
-                return self._node_plan(action, decision, rights, node_plans.undrain)
+            case Drain() | Undrain() as action:
+                return self._node_plan(action, decision, rights)
             case action:
                 raise PermanentError(f"slurm cannot {action.type}", hint=_CANNOT)
 
@@ -275,17 +277,26 @@ class Slurm:
         job = self._notes.recalled(job, decision)
         return self._plans.start(job, decision, rights, t_s, top=top, rest_s=rest_s)
 
-    def _node_plan(
-        self,
-        action: Drain | Undrain,
-        decision: Decision,
-        rights: Rights,
-        make: Callable[..., Plan],
-    ) -> Plan:
-        if not rights.at_least(Level.ADMINISTRATOR):
+    def _node_plan(self, action: Drain | Undrain, decision: Decision, rights: Rights) -> Plan:
+        drains, node = isinstance(action, Drain), self._slurm.node(action.node)
+        administers = rights.at_least(Level.ADMINISTRATOR)
+        if administers and drains:
+            return node_plans.drain(node, decision)
+        reservations = self._reservations(rights)
+        if reservations is None and not administers:
             what = "drain nodes or bring them back"
             return failed(f"{rights.user} is no administrator of Slurm and may not {what}")
-        return make(self._slurm.node(action.node), decision)
+        reserved = own_reservation(node.name, reservations or [], rights.user) is not None
+        if administers and not reserved:
+            return node_plans.undrain(node, decision)
+        plan = reserve if drains else unreserve
+        return plan(node, reservations or [], decision, user=rights.user)
+
+    def _reservations(self, rights: Rights) -> list[SlurmReservation] | None:
+        """Return all reservations; None where this account may make none, or not from here."""
+        if isinstance(self._slurm, RestControl) or not rights.at_least(Level.OPERATOR):
+            return None
+        return self._slurm.reservations()
 
     def _let_go_on(self, decision: Decision, plan: Plan, t_s: float) -> None:
         """Note a stop; let what was stopped for a start go on when that has ended."""

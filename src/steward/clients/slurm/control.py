@@ -29,6 +29,7 @@ from steward.clients.slurm.queue_entry import (
     entry_from_line,
 )
 from steward.clients.slurm.refusals import reason_in, refusal
+from steward.clients.slurm.reservations import SlurmReservation, reservation_from_line
 from steward.clients.slurm.syntax import holder
 from steward.clock import Clock, WallClock
 from steward.errors import PermanentError, StewardError, TemporaryError
@@ -251,6 +252,12 @@ class SlurmControl:
         reason = "" if cells[2] == "none" else cells[2]
         state = cells[1].lower().rstrip("*~#!%$@^-+")
         return NodeEntry(name=cells[0], state=state, reason=reason, set_by=cells[3])
+
+    def reservations(self) -> list[SlurmReservation]:
+        """Return all reservations of whole nodes, also those to come."""
+        lines = self._read(("scontrol", "--oneliner", "show", "reservation")).split("\n")
+        found = (reservation_from_line(line) for line in lines)
+        return [each for each in found if each is not None]
 
     def configuration(self) -> Mapping[str, str]:
         """Return what the controller runs with, and keep below its limit from now on."""

@@ -122,6 +122,11 @@ def draining(seen: ClusterView) -> ClusterView:
             "does not fit beside j1",
         ),
         (
+            SAMPLES["lend"],
+            view(jobs=[job("j1", on=(GPU,), user="ada"), job("j2", user="eve", borrows="own")]),
+            "another user's",
+        ),
+        (
             replace(SAMPLES["lend"], way="suspended"),
             view(
                 jobs=[

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one split only")
     given = parser.parse_args()
     splits = 1 if given.quick else SPLITS
-    results = {each.model: _errors(each, splits) for each in read_profiles(given.profile)}
+    results = {each.model: errors_of(each, splits) for each in read_profiles(given.profile)}
     bars = [
         bar(f"{model}: median error on points held out", row["median_error"], "<=", 0.05)
         for model, row in results.items()
@@ -38,7 +38,8 @@ def main() -> None:
     finish("serving_step_times", results, bars)
 
 
-def _errors(profile: Profile, splits: int) -> dict[str, Any]:
+def errors_of(profile: Profile, splits: int) -> dict[str, Any]:
+    """Return the errors on points held out, over so many splits."""
     medians, tails = [], []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(len(profile.steps))

@@ -8,6 +8,7 @@ from steward.cli.serve import keys
 from steward.cli.serve.gateway import gateway
 from steward.cli.serve.plan import plan
 from steward.cli.serve.replay import replay
+from steward.cli.serve.score import score
 from steward.cli.serve.simulate import policies, simulate
 from steward.cli.serve.stand_in import stand_in
 from steward.cli.serve.status import status
@@ -27,3 +28,4 @@ app.command(name="simulate")(simulate)
 app.command(name="policies")(policies)
 app.command(name="replay")(replay)
 app.command(name="stand-in")(stand_in)
+app.command(name="score")(score)

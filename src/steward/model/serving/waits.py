@@ -124,7 +124,8 @@ def _begin_in_order(
             times[2, place] = 0.0
             continue
         kind = kinds[chosen]
-        begin_s, sd_s = positive_part(clock[chosen], math.sqrt(variance[chosen] + doubt_s[chosen] ** 2))
+        spread_s = math.sqrt(variance[chosen] + doubt_s[chosen] ** 2)
+        begin_s, sd_s = positive_part(clock[chosen], spread_s)
         times[0, place] = begin_s
         times[1, place] = begin_s + first_token_s[kind, r]
         times[2, place] = sd_s

@@ -128,7 +128,7 @@ def look(
     known.counts[1] = 0
     for at in range(known.counts[0]):
         r = known.open[at]
-        if known.predicted[r, 0] == known.predicted[r, 0]:
+        if not math.isnan(known.predicted[r, 0]):
             _compare(seen, known, r)
         i, before = seen.instance[r], known.place[r]
         if seen.state[r] == DONE or seen.state[r] == REFUSED:
@@ -141,11 +141,10 @@ def look(
         if before >= 0 and i != before:
             totals[before, LOST] = 1.0
         known.place[r] = i
-        if seen.state[r] == QUEUED:
-            if renew or before >= 0:
-                _fill(seen, known, tables, table, r)
-        elif i >= 0:
+        if seen.state[r] != QUEUED and i >= 0:
             _add_in_flight(seen, known, tables, table, totals, r)
+        elif renew or before >= 0:
+            _fill(seen, known, tables, table, r)
     known.counts[0] = kept
 
 
@@ -219,7 +218,7 @@ def _work_s(table: TypeTable, kind: int, parts: tuple[float, float, float]) -> f
 def _token_work_s(table: TypeTable, kind: int, price: Array, before: float) -> float:
     """Return by how much one more token of an answer adds to its work."""
     parts = _parts(table, kind, price, (0.0, before, 1.0, 1.0))
-    return table.ratio[kind, int(price[5])] * _work_s(table, kind, parts)
+    return float(table.ratio[kind, int(price[5])] * _work_s(table, kind, parts))
 
 
 @njit
@@ -260,7 +259,7 @@ def _fill(seen: Seen, known: KnownRequests, tables: LengthTables, table: TypeTab
 def _compare(seen: Seen, known: KnownRequests, r: int) -> None:
     """Note how long a request waited, once it has its first token."""
     first_s = seen.first_token_s[r]
-    if first_s == first_s:
+    if not math.isnan(first_s):
         place = known.counts[1]
         if place < len(known.compared):
             known.compared[place, :3] = known.predicted[r, 1:]

@@ -87,7 +87,9 @@ def drawn(
         classes=mix.classes,
         deadline_class=code[fits],
         tenant=[f"tenant-{each}" for each in tenant[fits]],
-        model=None if model is None else [name for name, kept in zip(model, fits, strict=True) if kept],
+        model=None
+        if model is None
+        else [name for name, kept in zip(model, fits, strict=True) if kept],
         synthetic=True,
     )
 

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.decide.serving.fcfs import Fcfs
 from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType, StepTimes
 from steward.model.serving.requests import DeadlineClass, RequestTrace, requests_of
 from steward.sim.serving.simulate import Fleet, simulate
@@ -87,7 +88,9 @@ def drawn(
         classes=mix.classes,
         deadline_class=code[fits],
         tenant=[f"tenant-{each}" for each in tenant[fits]],
-        model=None if model is None else [name for name, kept in zip(model, fits, strict=True) if kept],
+        model=None
+        if model is None
+        else [name for name, kept in zip(model, fits, strict=True) if kept],
         synthetic=True,
     )
 
@@ -110,8 +113,6 @@ def capacity(mix: Mix, kind: InstanceType) -> float:
     """Return how many requests of a mix one instance serves a second, from a long backlog."""
     backlog = drawn(mix, np.zeros(3000), seed=0)
     backlog = replace(backlog, models=(), model=np.full(len(backlog), -1))
-    from steward.decide.serving.fcfs import Fcfs
-
     run = simulate(backlog, Fleet(types=(kind,), instances=(0,)), Fcfs())
     half = np.sort(run.finish_s)[len(backlog) * 9 // 10]
     return len(backlog) * 0.9 / float(half)

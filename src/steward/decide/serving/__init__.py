@@ -1,4 +1,4 @@
-"""Which waiting requests go to which model server, and how many servers there are. One file each."""
+"""Which waiting requests go to which model server, and how many there are. One file each."""
 
 from steward.decide.serving.chiron import Chiron
 from steward.decide.serving.edf import Edf

@@ -35,7 +35,7 @@ def interactive_classes(view: ServingView) -> Bools:
 class Chiron:
     """Interactive requests at once, on the fullest instance with room; batch by deadline on others.
 
-    Interactive work prefers instances of its own, then mixed ones, where it evicts batch work; batch
+    Interactive work prefers its own instances, then mixed ones, where it evicts batch work; batch
     work prefers batch instances, and takes mixed ones while no interactive request waits.
     """
 

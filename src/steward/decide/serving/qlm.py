@@ -62,9 +62,7 @@ class Qlm:
             return Dispatch(routes=_routes(view, rows[order].tolist(), (room, sent)))
         return self._by_plan(view, demand, (room, sent))
 
-    def _by_plan(
-        self, view: ServingView, demand: Demand, free: tuple[list[int], Sent]
-    ) -> Dispatch:
+    def _by_plan(self, view: ServingView, demand: Demand, free: tuple[list[int], Sent]) -> Dispatch:
         room = free[0]
         swaps: tuple[tuple[int, int], ...] = ()
         if self.swaps and len(view.models) > 1:

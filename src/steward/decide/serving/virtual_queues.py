@@ -42,7 +42,7 @@ class Queues:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """`group[q, :count[q]]` is the order of queue q. Groups that no instance can serve are in none."""
+    """`group[q, :count[q]]` is the order of queue q; groups that nobody can serve are in none."""
 
     group: Ints
     count: Ints
@@ -50,7 +50,7 @@ class Plan:
 
 
 def penalty(groups: Groups, queues: Queues, plan: Plan, bound: tuple[float, float]) -> float:
-    """Return a plan's penalty: half for each request late by the mean, half for one by the bound."""
+    """Return a plan's penalty: half a point for each request late by mean, half by the bound."""
     total = 0.0
     for q in range(len(queues)):
         total += _queue_penalty(_of(groups), _at(queues), q, plan.group[q, : plan.count[q]], bound)
@@ -62,7 +62,7 @@ def penalty(groups: Groups, queues: Queues, plan: Plan, bound: tuple[float, floa
 
 def edf_plan(groups: Groups, queues: Queues, bound: tuple[float, float]) -> Plan:
     """Return the groups by their first deadline, each on the queue that is over first."""
-    return _made(groups, queues, bound, _edf(_of(groups), _at(queues), bound))
+    return _made(groups, queues, bound, _edf(_of(groups), _at(queues)))
 
 
 def searched_plan(groups: Groups, queues: Queues, bound: tuple[float, float]) -> Plan:
@@ -150,7 +150,7 @@ def _total_work(groups: _Groups) -> Floats:
 
 
 @njit
-def _append_in_order(
+def _append_in_order(  # noqa: C901 - one compiled pass
     groups: _Groups, queues: _Queues, order: Ints, plan: tuple[Ints, Ints]
 ) -> None:
     """Put groups at the end of the queue that could begin them first."""
@@ -183,7 +183,7 @@ def _append_in_order(
 
 
 @njit
-def _edf(groups: _Groups, queues: _Queues, bound: tuple[float, float]) -> tuple[Ints, Ints]:
+def _edf(groups: _Groups, queues: _Queues) -> tuple[Ints, Ints]:
     size, queued = len(groups[1]), len(queues[0])
     group = np.zeros((queued, size), np.int64)
     count = np.zeros(queued, np.int64)
@@ -254,7 +254,7 @@ def _without(order: Ints, place: int) -> Ints:
 
 
 @njit
-def _local_search(
+def _local_search(  # noqa: C901 - one compiled pass
     groups: _Groups, queues: _Queues, plan: tuple[Ints, Ints], bound: tuple[float, float]
 ) -> None:
     group, count = plan

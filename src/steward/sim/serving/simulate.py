@@ -234,7 +234,7 @@ class _World:
         return replace_moment(now, now.t_s, now.queue, forecasts=estimator.predict(now))
 
     def _rated(self, now: ServingView, window_s: float) -> ServingView:
-        """Return the view with what instances did since the last tick; at the first one as it is."""
+        """Return the view with what instances did since the last tick, if there was one."""
         made, between_s = self.state.made.copy(), self.state.between_s.copy()
         before, self.counted = self.counted, (made, between_s)
         if before is None:

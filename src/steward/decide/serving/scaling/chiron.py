@@ -1,4 +1,4 @@
-"""Chiron's global scaling: interactive back-pressure with hysteresis, batch back-pressure by slack."""
+"""Chiron's global scaling: back-pressure of interactive work, and of batch work by slack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH_GROUPS = 8  # clusters of deadlines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChironScaler:
-    """Chiron's rules: mixed instances by interactive back-pressure, batch instances by waiting time.
+    """Chiron's rules: mixed instances by back-pressure, batch instances by waiting time.
 
     Interactive back-pressure is the share of mixed instances that run interactive work; it is kept
     near `theta`, whose inverse is the over-provisioning. Batch instances are added until no group

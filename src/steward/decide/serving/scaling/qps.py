@@ -42,7 +42,7 @@ class Qps:
         wanted = np.array([math.ceil(rate / self.target_qps) for rate in rates])
         had = len(pool)
         lately = wanted[: int(self.up_s // self.every_s) + 1]
-        if lately.min(initial=had) > had:
+        if len(lately) and lately.min() > had:
             return max(self.fewest, int(lately[0]))
         if len(wanted) * self.every_s > self.down_s and wanted.max(initial=0) < had:
             return max(self.fewest, int(wanted[0]))

@@ -99,7 +99,8 @@ class Slack:
         coming_s = _coming_s(view, pool, start_s)
         best, least = len(pool), math.inf
         for count in range(len(pool), most + 1):
-            joins = ((0.0, there - load), (coming_s, len(pool) - there), (start_s, count - len(pool)))
+            new = (start_s, count - len(pool))
+            joins = ((0.0, there - load), (coming_s, len(pool) - there), new)
             late = _late(demand, joins, self.margin)
             if late < least:
                 best, least = count, late

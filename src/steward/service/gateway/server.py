@@ -178,7 +178,7 @@ class Gateway:
 
     def _policy_of(self, setup: GatewaySetup) -> tuple[Dispatcher, ServingEstimator | None]:
         before, new = self.setup.settings, setup.settings
-        dispatcher, estimator = self.queue.dispatcher, self.queue.estimator
+        dispatcher, estimator = self.queue.dispatcher, self.queue.waits.estimator
         if new.policy != before.policy:
             dispatcher = _dispatcher(new.policy)
         if new.estimator != before.estimator:

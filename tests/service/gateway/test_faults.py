@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from service.gateway.bed import (
     CHAT,
     EVENTS,
@@ -354,7 +355,9 @@ def test_a_queue_that_is_full_answers_429() -> None:
     async def scenario() -> None:
         async with bed(FakeUpstream(_never), limit=1, max_queued=2) as it:
             queue = it.gateway.queue
-            posts = [asyncio.create_task(it.post()) for _ in range(3)]
+            posts = [asyncio.create_task(it.post())]
+            await until(lambda: it.upstreams[0].got)
+            posts += [asyncio.create_task(it.post()) for _ in range(2)]
             await until(lambda: queue.queued == 2)
             status, value, headers = await it.post()
             for each in posts:
@@ -424,7 +427,7 @@ def test_two_requests_with_one_id_are_two_requests() -> None:
 def test_no_prompt_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with bed(FakeUpstream(_fails)) as it:
-            await it.post(chat(secret="my-prompt"))
+            await it.post(chat(text="my-prompt"))
             await it.post(b'{"my-prompt": ')
 
     with caplog.at_level(0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import resource
 import signal
@@ -232,6 +233,8 @@ def run_gateway(
     warm_up(setup)
     listener = listen(setup.settings.host, setup.settings.port, "gateway", backlog=_BACKLOG)
     _raise_file_limit()
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: a full collection would stop all streams for it
 
     async def serve() -> None:
         gateway = Gateway(setup, extras=extras)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import statistics
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,11 @@ STREAM_STEP_MS, STREAM_TOKENS = 500, 50  # each stream lasts 25 s
 def main() -> None:
     """Measure latency, throughput, and streams."""
     short = quick()
+    with contextlib.suppress(PermissionError):
+        os.nice(-10)  # all that is started here, alike: other work on the machine comes after it
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        results: dict[str, Any] = {"load_average_before": os.getloadavg()}
+        results: dict[str, Any] = {"load_average_before": os.getloadavg(), "nice": os.nice(0)}
         servers = [stack.enter_context(stand_in(folder, step_ms=5)) for _ in range(2)]
         ways = {"direct": (servers, None)}
         for name, start in (("nginx", nginx), ("litellm", litellm), ("gateway", gateway)):
@@ -54,7 +57,7 @@ def main() -> None:
                 ways[name] = ([url], process)
             except (OSError, RuntimeError, subprocess.SubprocessError) as fault:
                 results[f"{name}_missing"] = str(fault)[:300]
-        results["latency"] = latency(ways, rounds=2 if short else 5, seconds=3 if short else 8)
+        results["latency"] = latency(ways, rounds=2 if short else 5, seconds=3 if short else 6)
         results["throughput"] = throughput(
             ways, rounds=1 if short else 3, seconds=3 if short else 6
         )
@@ -180,7 +183,7 @@ def streams(stack: contextlib.ExitStack, folder: Path, count: int) -> dict[str, 
 def wave(url: str, process: psutil.Process, count: int) -> dict[str, Any]:
     """Start so many streams, sample memory while all of them run, and wait for their end."""
     body = {**_body(), "stream": True, "max_tokens": STREAM_TOKENS, "ignore_eos": True}
-    command = [sys.executable, HERE / "http_load.py", url + CHAT, "--body", json.dumps(body)]
+    command = [sys.executable, str(HERE / "http_load.py"), url + CHAT, "--body", json.dumps(body)]
     command += ["--streams", str(count), "--over-s", "8"]
     held, most = [], 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
@@ -282,7 +285,9 @@ def litellm(folder: Path, servers: list[str]) -> Iterator[tuple[str, psutil.Proc
         for u in servers
     ]
     file = folder / "litellm.yaml"
-    file.write_text(json.dumps({"model_list": entries}), encoding="utf-8")  # JSON is YAML
+    key = os.environ["LOAD_KEY"] = f"sk-{secrets.token_hex(24)}"  # it does not start without one
+    settings = {"model_list": entries, "general_settings": {"master_key": key}}
+    file.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
     binary = litellm_binary()
     command = [binary, "--config", str(file), "--port", str(port), "--host", "127.0.0.1"]
     with process_of([*command, "--num_workers", "1"], folder / "litellm.log") as process:
@@ -300,7 +305,7 @@ def litellm_binary() -> str:
     if not binary.exists():
         progress("installing LiteLLM")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        install = [folder / "bin" / "pip", "install", "-q", "litellm[proxy]"]
+        install = [str(folder / "bin" / "pip"), "install", "-q", "litellm[proxy]"]
         subprocess.run(install, check=True, timeout=900)
     return str(binary)
 
@@ -368,10 +373,10 @@ def _cpu_s(process: psutil.Process | None) -> float:
     if process is None:
         return 0.0
     family = [process, *process.children(recursive=True)]
-    return sum(sum(each.cpu_times()[:2]) for each in family)
+    return float(sum(sum(each.cpu_times()[:2]) for each in family))
 
 
-def _median(values: Any) -> float:  # noqa: ANN401 - any iterable of numbers
+def _median(values: Iterable[float]) -> float:
     return round(statistics.median(values), 3)
 
 

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import math
+import os
 import random
 import time
 from collections import Counter, deque
@@ -98,7 +99,7 @@ class _Target:
         text = json.dumps(body).encode()
         head = (
             f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-            f"Content-Type: application/json\r\nAuthorization: Bearer x\r\n"
+            f"Content-Type: application/json\r\nAuthorization: Bearer {os.environ.get('LOAD_KEY', 'x')}\r\n"
             f"Content-Length: {len(text)}\r\n\r\n"
         )
         return _Target(parts.hostname or "", parts.port or 80, head.encode() + text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.serve import keys
+from steward.cli.serve.demo import demo
 from steward.cli.serve.gateway import gateway
 from steward.cli.serve.plan import plan
 from steward.cli.serve.replay import replay
@@ -29,3 +30,5 @@ app.command(name="policies")(policies)
 app.command(name="replay")(replay)
 app.command(name="stand-in")(stand_in)
 app.command(name="score")(score)
+app.command(name="demo")(demo)
+app.add_typer(keys.app, name="key")

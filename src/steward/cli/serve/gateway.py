@@ -13,6 +13,8 @@ from steward.cli.output import print_json, print_lines, print_note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from steward.service.gateway.extra_routes import ExtraRoutes
+
 __all__ = ["gateway"]
 
 Upstreams = Annotated[
@@ -115,7 +117,7 @@ def gateway(  # noqa: PLR0913 - a command's options are its parameters
 
     settings = read_draft(config, data).settled()
     setup = read()
-    extras = ()
+    extras: tuple[ExtraRoutes, ...] = ()
     if settings.batches.enabled:
         from steward.service.gateway.batches import open_batch_routes
 

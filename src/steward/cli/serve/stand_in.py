@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steward.cli.output import print_lines
+from steward.cli.options import Json
+from steward.cli.output import print_json, print_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from steward.model.serving.instance_type import InstanceType
     from steward.service.stand_in import FaultShares, StandInSettings
+
+    Announce = Callable[[str, StandInSettings], None]
 
 __all__ = ["stand_in"]
 
@@ -91,6 +96,7 @@ def stand_in(  # noqa: PLR0913 - a command's options
         int | None, typer.Option("--fail-after", min=0, help="Die on the request after so many.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of lengths and faults.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Serve the OpenAI API and vLLM's metrics without a model, in a real server's time.
 
@@ -130,7 +136,8 @@ def stand_in(  # noqa: PLR0913 - a command's options
         faults=_faults(fault or []),
         fail_after=fail_after,
     )
-    _serve(settings, host=host, port=port, start_s=start_s / speed)
+    announce = _print_json if as_json else _print
+    _serve(settings, (host, port), announce=announce, start_s=start_s / speed)
 
 
 def _profiled(file: Path, like: InstanceType, model: str) -> InstanceType:
@@ -160,28 +167,38 @@ def _faults(given: list[str]) -> FaultShares:
     return FaultShares(**shares)
 
 
-def _serve(settings: StandInSettings, *, host: str, port: int, start_s: float) -> None:
+def _print(url: str, settings: StandInSettings) -> None:
+    times = f"{settings.speed:g} times real time"
+    print_lines([f"stand-in: {settings.kind.model} at {url}/v1, {times}"])
+
+
+def _print_json(url: str, settings: StandInSettings) -> None:
+    print_json({"url": url, "model": settings.kind.model})
+
+
+def _serve(
+    settings: StandInSettings, place: tuple[str, int], *, announce: Announce, start_s: float
+) -> None:
     import uvloop
 
-    try:
-        uvloop.run(_until_ended(settings, host=host, port=port, start_s=start_s))
-    except KeyboardInterrupt:
-        return
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_until_ended(settings, place, announce=announce, start_s=start_s))
 
 
-async def _until_ended(settings: StandInSettings, *, host: str, port: int, start_s: float) -> None:
+async def _until_ended(
+    settings: StandInSettings, place: tuple[str, int], *, announce: Announce, start_s: float
+) -> None:
     from steward.service.stand_in import stand_in as serve
 
     ended = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(ended.wait(), start_s or 0.001)
+    if start_s > 0:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), start_s)
     if ended.is_set():
         return
-    async with serve(settings, host=host, port=port) as running:
-        print_lines(
-            [f"{settings.kind.model} at {running.url}/v1, {settings.speed:g} times real time"]
-        )
+    async with serve(settings, host=place[0], port=place[1]) as running:
+        announce(running.url, settings)
         sys.stdout.flush()
         await ended.wait()

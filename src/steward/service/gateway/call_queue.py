@@ -6,67 +6,31 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from steward.config.gateway_settings import GatewaySettings
 from steward.decide.serving.edf import Edf
-from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.requests import DeadlineClass
 from steward.model.serving.view import Dispatch, ServingView
 from steward.ports import Dispatcher, ServingEstimator
 from steward.service.gateway.call import UpstreamCall, Usage
+from steward.service.gateway.forecasting import REFRESH_S, Forecasting
 from steward.service.gateway.instances import Instances
 from steward.service.gateway.live_view import LiveView
 from steward.service.gateway.openai_errors import GatewayError
-from steward.service.gateway.status import WaitRecord
 from steward.service.gateway.tallies import Tallies
+from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream, live_models
-from steward.service.gateway.waits import ExpectedWait, WaitBoard, WaitHistory
+from steward.service.gateway.waits import ExpectedWait
 
-__all__ = ["CallQueue", "Ticket"]
+__all__ = ["CallQueue"]
 
 log = logging.getLogger(__name__)
 
-# Dispatchers that look at no forecasts: none are made for them.
-_WITHOUT_FORECASTS = frozenset({"fcfs", "edf", "priority", "round-robin", "least-loaded"})
-_REFRESH_S = 0.05  # from one look at all waits to the next, at least
-_REFRESH_SHARE = 0.05  # of the time at most, for such looks
 _LEARN_AT = 1024  # finished requests
 _BYTES_PER_TOKEN = 4.0
 _LEARNED_PART = 0.05  # of a new answer, in what is known of bytes per token
 _EVICTIONS = 3  # of one request, at most
 _GENERATING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Ticket:
-    """A request in the queue or in flight."""
-
-    call: UpstreamCall
-    id: str
-    row: int
-    code: int  # of its class
-    promised: DeadlineClass
-    entered_s: float
-    placed: asyncio.Future[Upstream]
-    task: asyncio.Task[object] | None  # whose cancellation aborts it upstream, to evict it
-    upstream: Upstream | None = None
-    begun: bool = False  # its first token was seen, or nobody will see it
-    sent_s: float | None = None  # the last time
-    first_s: float | None = None
-    prompt_tokens: int = 0  # estimated, then as the upstream counted
-    generated: int = 0
-    attempts: int = 0
-    evictions: int = 0
-    evicted: bool = False  # its task is being cancelled for that
-    avoid: set[str] = field(default_factory=set)
-    expected: ExpectedWait | None = None  # at first
-    expected_at_s: float = 0.0
-
-    @property
-    def waited_s(self) -> float:
-        """Return how long it was in the queue until it was sent the last time."""
-        return 0.0 if self.sent_s is None else self.sent_s - self.entered_s
 
 
 class CallQueue:
@@ -90,17 +54,14 @@ class CallQueue:
         self.tallies = tallies
         self.view = LiveView(classes)
         self.instances = Instances(self.view)
-        self.history = WaitHistory()
+        self.waits = Forecasting(tallies, clock_s=clock_s, wall_s=wall_s)
         self.tickets: dict[int, Ticket] = {}  # by row
         self.queued = 0
         self.closing = False
         self._emptied = asyncio.Event()
         self._clock_s = clock_s
-        self._wall_s = wall_s
         self._scheduled = False
         self._ratio: dict[str, float] = {}  # tokens per byte, by model
-        self._unpredicted: list[Ticket] = []
-        self._refresh_at_s = 0.0
         self._refreshing = False
         self._unserved_since_s: dict[str, float] = {}
         self._measured_s = clock_s()
@@ -109,9 +70,7 @@ class CallQueue:
     def set_policy(self, dispatcher: Dispatcher, estimator: ServingEstimator | None) -> None:
         """Use another dispatcher and estimator from now on."""
         self.dispatcher = dispatcher
-        self.estimator = estimator
-        self.board = WaitBoard(dispatcher.name)
-        self._predicts = dispatcher.name not in _WITHOUT_FORECASTS
+        self.waits.set_policy(dispatcher, estimator)
 
     # -- a request's way -----------------------------------------------------------------------
 
@@ -143,7 +102,7 @@ class CallQueue:
             task=asyncio.current_task() if evictable else None,
         )
         self.tickets[row] = ticket
-        self._unpredicted.append(ticket)
+        self.waits.add(ticket)
         self.queued += 1
         self.tallies.of_class(promised.name).queued += 1
         self.schedule()
@@ -160,7 +119,7 @@ class CallQueue:
             ticket.upstream.waiting -= 1
         self.view.begin(ticket.row, now_s)
         self.tallies.of_class(ticket.promised.name).first_token.add(now_s - ticket.entered_s)
-        self._record(ticket, now_s)
+        self.waits.record(ticket, now_s)
         self.schedule()
 
     def count(self, ticket: Ticket, tokens: int) -> None:
@@ -256,7 +215,7 @@ class CallQueue:
 
     def expected(self, ticket: Ticket) -> ExpectedWait | None:
         """Return what a waiting request can expect, as of the last look at all of them."""
-        return self.board.of(ticket.row) or ticket.expected
+        return self.waits.board.of(ticket.row) or ticket.expected
 
     # -- dispatching ---------------------------------------------------------------------------
 
@@ -284,25 +243,15 @@ class CallQueue:
         self._scheduled = False
         now_s = self._clock_s()
         if self.queued and self.instances.has_room(now_s):
-            self._carry_out(self._chosen(self._moment(now_s, predict=self._predicts)))
-        if self.queued and self._unpredicted_left():
+            view = self._moment(now_s)
+            self._carry_out(
+                self._chosen(self.waits.predicted(view) if self.waits.due(now_s) else view)
+            )
+        if self.queued and self.waits.lacks():
             self._refresh_soon()
 
-    def _moment(self, now_s: float, *, predict: bool) -> ServingView:
-        rows = self.instances.rows(now_s)
-        view = self.view.moment(now_s, rows)
-        if not predict or self.estimator is None:
-            return view
-        forecasts = self._forecasts(view)
-        return view if forecasts is None else self.view.moment(now_s, rows, forecasts)
-
-    def _forecasts(self, view: ServingView) -> ServingForecasts | None:
-        assert self.estimator is not None  # noqa: S101 - callers look first
-        try:
-            return self.estimator.predict(view)
-        except Exception as fault:  # noqa: BLE001 - a broken plug must not stop the gateway
-            self._without_estimator(fault)
-            return None
+    def _moment(self, now_s: float) -> ServingView:
+        return self.view.moment(now_s, self.instances.rows(now_s))
 
     def _chosen(self, view: ServingView) -> Dispatch:
         try:
@@ -311,7 +260,7 @@ class CallQueue:
             name = self.dispatcher.name
             log.error("the dispatcher %s failed: %s; edf goes on", name, fault, exc_info=fault)
             self.tallies.event("dispatcher failed", why=f"{name}: {fault!r}; edf goes on")
-            self.set_policy(Edf(), self.estimator)
+            self.set_policy(Edf(), self.waits.estimator)
             return self.dispatcher.dispatch(view)
 
     def _carry_out(self, chosen: Dispatch) -> None:
@@ -459,48 +408,17 @@ class CallQueue:
             token_s=(now_s - first_s) / (ticket.generated - 1) if ticket.generated > 1 else None,
         )
 
-    def _record(self, ticket: Ticket, now_s: float) -> None:
-        expected = ticket.expected
-        if expected is None or expected.expected_s is None or expected.bound_s is None:
-            return
-        before_s = ticket.expected_at_s - ticket.entered_s
-        self.history.add(
-            WaitRecord(
-                {
-                    "t_s": self._wall_s(),
-                    "class": ticket.promised.name,
-                    "expected_s": before_s + expected.expected_s,
-                    "bound_s": before_s + expected.bound_s,
-                    "observed_s": now_s - ticket.entered_s,
-                }
-            )
-        )
-
-    # -- estimates -----------------------------------------------------------------------------
+    # -- what is due now and then --------------------------------------------------------------
 
     def _learn(self) -> None:
-        if self.estimator is not None and self.view.ended_count:
-            view = self._moment(self._clock_s(), predict=False)
-            try:
-                self.estimator.learn(view, self.view.ended)
-            except Exception as fault:  # noqa: BLE001 - a broken plug must not stop the gateway
-                self._without_estimator(fault)
-        self.view.forget()
-
-    def _without_estimator(self, fault: Exception) -> None:
-        name = self.estimator.name if self.estimator is not None else ""
-        log.error("the estimator %s failed: %s; waits are unknown", name, fault, exc_info=fault)
-        self.tallies.event("estimator failed", why=f"{name}: {fault!r}; waits are unknown now")
-        self.estimator = None
-
-    def _unpredicted_left(self) -> bool:
-        self._unpredicted = [each for each in self._unpredicted if each.upstream is None]
-        return bool(self._unpredicted)
+        if self.view.ended_count:
+            self.waits.learn(self._moment(self._clock_s()), self.view.ended)
+            self.view.forget()
 
     def _refresh_soon(self) -> None:
         if not self._refreshing:
             self._refreshing = True
-            wait_s = max(_REFRESH_S, self._refresh_at_s - self._clock_s())
+            wait_s = max(REFRESH_S, self.waits.refresh_at_s - self._clock_s())
             asyncio.get_running_loop().call_later(wait_s, self._refresh_due)
 
     def _refresh_due(self) -> None:
@@ -508,18 +426,11 @@ class CallQueue:
         self._refresh()
 
     def _refresh(self) -> None:
-        """Look at all waits anew, unless the last look took too much time for that."""
-        began_s = self._clock_s()
-        if began_s < self._refresh_at_s:
-            return
-        self.board.refresh(self._moment(began_s, predict=bool(self.queued)))
-        for ticket in self._unpredicted:
-            if ticket.upstream is None and ticket.expected is None:
-                ticket.expected = self.board.of(ticket.row)
-                ticket.expected_at_s = began_s
-        self._unpredicted = []
-        took_s = self._clock_s() - began_s
-        self._refresh_at_s = began_s + took_s / _REFRESH_SHARE
+        now_s = self._clock_s()
+        if not self.tickets:
+            self.waits.board.clear()
+        elif now_s >= self.waits.refresh_at_s:
+            self.waits.refresh(self.waits.predicted(self._moment(now_s)))
 
     def _expire(self, now_s: float) -> None:
         """Fail what waits for models that no upstream has served for a while."""
@@ -527,7 +438,7 @@ class CallQueue:
         lacking: dict[str, list[Ticket]] = {}
         if (self.queued and set(self.instances.models) - live) or self._unserved_since_s:
             for ticket in self.tickets.values():
-                if ticket.upstream is None and ticket.call.model not in live:
+                if ticket.waiting and ticket.call.model not in live:
                     lacking.setdefault(ticket.call.model, []).append(ticket)
         since_s = {name: self._unserved_since_s.get(name, now_s) for name in lacking}
         self._unserved_since_s = since_s

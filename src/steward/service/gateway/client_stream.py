@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from aiohttp import ClientResponse, web
 
-from steward.service.gateway.call_queue import CallQueue, Ticket
+from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.openai_errors import GatewayError, error_event
+from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream
 from steward.service.gateway.upstream_answers import passed_headers
 

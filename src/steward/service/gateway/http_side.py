@@ -12,7 +12,7 @@ from aiohttp import web
 from steward.service.gateway.access import Access
 from steward.service.gateway.administration import Administration
 from steward.service.gateway.call import Caller, UpstreamCall, UpstreamReply
-from steward.service.gateway.call_queue import CallQueue, Ticket
+from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.client_stream import ClientStream, wait_headers
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.metrics_page import metrics_page
@@ -21,6 +21,7 @@ from steward.service.gateway.relay import Relay
 from steward.service.gateway.request_fields import deadline_of, read_fields
 from steward.service.gateway.status import BatchCounts
 from steward.service.gateway.status_report import NO_BATCHES, status_of
+from steward.service.gateway.ticket import Ticket
 
 __all__ = ["HttpSide"]
 

@@ -93,7 +93,7 @@ class _Page(Collector):
         )
 
     def _calibration(self, status: GatewayStatus) -> Iterator[Metric]:
-        history, found = self._queue.history, status["estimator"]
+        history, found = self._queue.waits.history, status["estimator"]
         yield CounterMetricFamily(
             f"{_P}predicted_waits", "waits with a prediction that are over", value=history.waits
         )

@@ -17,10 +17,11 @@ from aiohttp import (
 
 from steward.config.gateway_settings import GatewaySettings
 from steward.service.gateway.call import UpstreamCall, UpstreamReply
-from steward.service.gateway.call_queue import CallQueue, Ticket
+from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.openai_errors import GatewayError, error_body
 from steward.service.gateway.request_fields import usage_in
 from steward.service.gateway.stall_watch import StallWatch
+from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream
 from steward.service.gateway.upstream_answers import (
     check_answer,

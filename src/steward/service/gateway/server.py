@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
-import os
 import resource
 import signal
 import socket
-import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import uvloop
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientSession
 
 from steward.config.gateway_settings import UpstreamSettings
 from steward.config.gateway_setup import GatewaySetup
-from steward.decide.serving import DISPATCHERS
 from steward.errors import StewardError
-from steward.learn.estimators.serving import SERVING_ESTIMATORS
-from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
-from steward.model.serving.view import ANY_CLASS, SERVING
 from steward.ports import Dispatcher, ServingEstimator
-from steward.registry import resolve
-from steward.service.gateway.access import Access
 from steward.service.gateway.administration import Administration
 from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.connections import LimitedServer
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.http_side import HttpSide
-from steward.service.gateway.live_view import InstanceRow, LiveView
+from steward.service.gateway.parts import (
+    access_of,
+    dispatcher_of,
+    estimator_of,
+    kind_of,
+    open_session,
+    secret_of,
+    server_tls,
+    trust_of,
+    warm_up,
+)
 from steward.service.gateway.relay import Relay
 from steward.service.gateway.tallies import Tallies
 from steward.service.gateway.upstream import ROLES, Upstream
 from steward.service.gateway.upstream_watch import UpstreamWatch
-from steward.service.gateway.waits import WaitBoard
 from steward.service.listening import check_certificate, listen
-from steward.store.api_keys import ApiKeys
 
 __all__ = ["Gateway", "run_gateway"]
 
@@ -64,15 +64,15 @@ class Gateway:
         self.queue = CallQueue(
             settings,
             setup.classes,
-            dispatcher=_dispatcher(settings.policy),
-            estimator=_estimator(settings.estimator),
+            dispatcher=dispatcher_of(settings.policy),
+            estimator=estimator_of(settings.estimator),
             tallies=self.tallies,
             clock_s=time.monotonic,
             wall_s=self.wall_s,
         )
-        self.access = _access(settings.keys_file)
+        self.access = access_of(settings.keys_file)
         self.port = 0
-        self._tls = _tls(setup)
+        self._tls = server_tls(setup)
         self._server: LimitedServer | None = None
         self._listener: asyncio.Server | None = None
         self._session: ClientSession | None = None
@@ -92,7 +92,7 @@ class Gateway:
         if listener is None:
             listener = listen(settings.host, settings.port, "gateway", backlog=_BACKLOG)
         self.port = listener.getsockname()[1]
-        self._session = _session(settings.connect_within_s)
+        self._session = open_session(settings.connect_within_s)
         relay = Relay(self.queue, self._session)
         side = HttpSide(
             self.queue,
@@ -144,11 +144,11 @@ class Gateway:
         try:
             setup = read()
             dispatcher, estimator = self._policy_of(setup)
-            tls = _tls(setup)
+            tls = server_tls(setup)
             upstreams = self._upstreams_of(setup)
             access = self.access
             if setup.settings.keys_file != self.setup.settings.keys_file:
-                access = _access(setup.settings.keys_file)
+                access = access_of(setup.settings.keys_file)
             access.reload()
         except StewardError as fault:
             log.error("the new configuration is refused: %s", fault)
@@ -178,11 +178,11 @@ class Gateway:
 
     def _policy_of(self, setup: GatewaySetup) -> tuple[Dispatcher, ServingEstimator | None]:
         before, new = self.setup.settings, setup.settings
-        dispatcher, estimator = self.queue.dispatcher, self.queue.estimator
+        dispatcher, estimator = self.queue.dispatcher, self.queue.waits.estimator
         if new.policy != before.policy:
-            dispatcher = _dispatcher(new.policy)
+            dispatcher = dispatcher_of(new.policy)
         if new.estimator != before.estimator:
-            estimator = _estimator(new.estimator)
+            estimator = estimator_of(new.estimator)
         return dispatcher, estimator
 
     def _take_upstreams(self, setup: GatewaySetup) -> None:
@@ -208,9 +208,9 @@ class Gateway:
             name,
             settings,
             self.setup.settings,
-            kind=_kind(settings),
-            api_key=_secret(name, settings),
-            tls=_trust(settings),
+            kind=kind_of(settings),
+            api_key=secret_of(name, settings),
+            tls=trust_of(settings),
         )
 
     def _follow_upstreams(self) -> None:
@@ -233,6 +233,8 @@ def run_gateway(
     warm_up(setup)
     listener = listen(setup.settings.host, setup.settings.port, "gateway", backlog=_BACKLOG)
     _raise_file_limit()
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: a full collection would stop all streams for it
 
     async def serve() -> None:
         gateway = Gateway(setup, extras=extras)
@@ -252,28 +254,6 @@ def run_gateway(
 
     with contextlib.closing(listener), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())
-
-
-def warm_up(setup: GatewaySetup) -> None:
-    """Compile what estimates and decides, or load it: the first requests must not wait for that."""
-    view = LiveView(setup.classes)
-    for name in ("one", "another"):
-        view.enter(
-            arrival_s=0.0,
-            deadline_s=1.0,
-            prompt_tokens=1,
-            deadline_class=0,
-            tenant=-1,
-            model=view.model_code(name),
-        )
-    kind = view.type_code(replace(H200_LLAMA_8B, model="one"))
-    row = InstanceRow(type=kind, model=0, state=SERVING, limit=1, room=1, role=ANY_CLASS)
-    now = view.moment(0.0, [row])
-    estimator = _estimator(setup.settings.estimator)
-    if estimator is not None:
-        now = view.moment(0.0, [row], estimator.predict(now))
-    WaitBoard(setup.settings.policy).refresh(now)
-    _dispatcher(setup.settings.policy).dispatch(now)
 
 
 async def _drained(gateway: Gateway, ending: asyncio.Event) -> None:
@@ -312,80 +292,6 @@ def _stamp(file: Path | None) -> tuple[int, int] | None:
     except OSError:  # it is being replaced
         return None
     return None if state is None else (state.st_ino, state.st_mtime_ns)
-
-
-def _dispatcher(name: str) -> Dispatcher:
-    return resolve("dispatcher", name, DISPATCHERS)()
-
-
-def _estimator(name: str) -> ServingEstimator | None:
-    if name == "none":
-        return None
-    return resolve("serving-estimator", name, SERVING_ESTIMATORS)()
-
-
-def _access(keys_file: str) -> Access:
-    keys = ApiKeys(Path(keys_file).expanduser()) if keys_file else None
-    return Access(keys, time.monotonic)
-
-
-def _session(connect_within_s: float) -> ClientSession:
-    return ClientSession(
-        connector=TCPConnector(limit=0, keepalive_timeout=15.0),
-        timeout=ClientTimeout(total=None, sock_connect=connect_within_s),
-        cookie_jar=DummyCookieJar(),
-        auto_decompress=False,
-        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-        max_line_size=65536,
-        max_field_size=65536,
-    )
-
-
-def _tls(setup: GatewaySetup) -> ssl.SSLContext | None:
-    settings = setup.settings
-    check_certificate(settings.tls_certificate, settings.tls_key, "gateway")
-    if not settings.tls_certificate:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(settings.tls_certificate, settings.tls_key or None)
-    return context
-
-
-def _trust(settings: UpstreamSettings) -> ssl.SSLContext | bool:
-    if not settings.ca_file:
-        return True
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file)
-    except OSError as fault:  # ssl.SSLError is one
-        raise StewardError(
-            f"the certificates cannot be read: {fault.strerror or fault}",
-            where=settings.ca_file,
-            hint="give a file in PEM form",
-        ) from fault
-
-
-def _secret(name: str, settings: UpstreamSettings) -> str:
-    if not settings.api_key_env:
-        return ""
-    secret = os.environ.get(settings.api_key_env, "")
-    if not secret:
-        raise StewardError(
-            f"the environment variable {settings.api_key_env} is not set",
-            where=f"upstreams.{name}.api_key_env",
-            hint="set it to the key that this model server wants",
-        )
-    return secret
-
-
-def _kind(settings: UpstreamSettings) -> InstanceType:
-    """Return the type that estimates start from: measured, or an H200's."""
-    if not settings.profile:
-        return H200_LLAMA_8B
-    from steward.sim.serving.profiles import instance_types  # noqa: PLC0415 - few have one
-
-    kinds = instance_types([Path(settings.profile).expanduser()], H200_LLAMA_8B)
-    fitting = [each for each in kinds if each.model in settings.models]
-    return (fitting or list(kinds))[0]
 
 
 def _moved(old: Upstream, new: UpstreamSettings) -> bool:

@@ -24,18 +24,17 @@ def status_of(
     queue: CallQueue, *, wall_s: Callable[[], float], batches: BatchCounts = NO_BATCHES
 ) -> GatewayStatus:
     """Return the status of this moment."""
-    estimator = queue.estimator.name if queue.estimator is not None else "none"
     oldest = _oldest_waits(queue)
     return GatewayStatus(
         t_s=wall_s(),
         policy=queue.dispatcher.name,
-        estimator=queue.history.status(estimator),
+        estimator=queue.waits.history.status(queue.waits.name()),
         classes=[
             _class_status(queue, code, each, oldest.get(code, 0.0))
             for code, each in enumerate(queue.view.classes)
         ],
         instances=[_instance(each) for each in queue.instances.all],
-        waits=list(queue.history.records),
+        waits=list(queue.waits.history.records),
         events=list(queue.tallies.events),
         batches=batches,
     )
@@ -55,7 +54,7 @@ def _class_status(
     queue: CallQueue, code: int, promised: DeadlineClass, oldest_s: float
 ) -> ClassStatus:
     tally = queue.tallies.of_class(promised.name)
-    newest = queue.board.newest(code)
+    newest = queue.waits.board.newest(code)
     free = not queue.queued and queue.instances.has_room(queue.now_s())
     nothing = 0.0 if free else None
     judged = tally.met + tally.missed

@@ -45,7 +45,7 @@ class WaitBoard:
 
     def refresh(self, view: ServingView) -> None:
         """Read the queue of a view, and how long it waits if the view has forecasts."""
-        self._found, self._by_class = {}, {}
+        self.clear()
         if not len(view.queue):
             return
         order = view.queue[np.argsort(self._keys(view), kind="stable")]
@@ -58,6 +58,10 @@ class WaitBoard:
         mean = [_finite(each) for each in waits.mean_s.tolist()]
         upper = [_finite(each) for each in waits.upper_s.tolist()]
         self._fill(view, order, positions, (mean, upper))
+
+    def clear(self) -> None:
+        """Forget everything: nothing waits."""
+        self._found, self._by_class = {}, {}
 
     def of(self, row: int) -> ExpectedWait | None:
         """Return what a request can expect, as of the last refresh."""

@@ -31,7 +31,7 @@ class PrefixIds:
 
     def assign(self, row: int, keys: Sequence[int], state: ServingState) -> None:
         """Write the numbers of a request's blocks into the state."""
-        numbers = []
+        numbers: list[int] = []
         for key in keys[: self.width]:
             number = self._known.get(key)
             if number is None:

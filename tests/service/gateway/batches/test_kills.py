@@ -50,6 +50,7 @@ def check(done: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         assert row["response"]["body"]["usage"]["completion_tokens"] == 80
 
 
+@pytest.mark.real
 def test_a_batch_survives_a_gateway_that_is_killed_again_and_again(tmp_path: Path) -> None:
     async def run() -> tuple[dict[str, Any], list[dict[str, Any]]]:
         async with upstreams() as urls, aiohttp.ClientSession() as session:

@@ -41,7 +41,9 @@ class GatewaySettings(Section):
         default=False, description="answer `/metrics` and `/steward/v1/status` without a key"
     )
     policy: Name = Field("edf", description="the dispatcher; `steward serve policies` lists them")
-    estimator: Name = Field("serving", description="what predicts waits; `none` predicts nothing")
+    estimator: Name = Field(
+        "learned-waits", description="what predicts waits; `none` predicts nothing"
+    )
     default_class: str = Field(
         "", description="of requests that name none; empty is the first of the classes"
     )

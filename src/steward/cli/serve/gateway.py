@@ -113,13 +113,20 @@ def gateway(  # noqa: PLR0913 - a command's options are its parameters
     def read() -> GatewaySetup:
         return gateway_setup(read_draft(config, data).settled(), options)
 
+    settings = read_draft(config, data).settled()
     setup = read()
+    extras = ()
+    if settings.batches.enabled:
+        from steward.service.gateway.batches import open_batch_routes
+
+        extras = (open_batch_routes(settings.batches, settings.store.path),)
     if not setup.upstreams:
         print_note("no upstream is configured: give --upstream URL, or add some over the API")
     run_gateway(
         setup,
         read=read,
         file=read_draft(config, data).file,
+        extras=extras,
         announce=_announcing(len(setup.upstreams), as_json=as_json),
         stop_after_s=stop_after_s,
     )

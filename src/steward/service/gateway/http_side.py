@@ -282,7 +282,7 @@ class HttpSide:
 
     async def _extra(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = self.access.caller(request.headers)
-        self.access.admit(caller, 0)
+        self.access.admit(caller, 1)
         path = request.path
         prefixes = [each for each in self._extras if path == each or path.startswith(f"{each}/")]
         return await self._extras[prefixes[0]].handle(request, caller)

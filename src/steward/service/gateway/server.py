@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
@@ -23,6 +24,7 @@ from steward.decide.serving import DISPATCHERS
 from steward.errors import StewardError
 from steward.learn.estimators.serving import SERVING_ESTIMATORS
 from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
+from steward.model.serving.view import ANY_CLASS, SERVING
 from steward.ports import Dispatcher, ServingEstimator
 from steward.registry import resolve
 from steward.service.gateway.access import Access
@@ -31,10 +33,12 @@ from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.connections import LimitedServer
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.http_side import HttpSide
+from steward.service.gateway.live_view import InstanceRow, LiveView
 from steward.service.gateway.relay import Relay
 from steward.service.gateway.tallies import Tallies
 from steward.service.gateway.upstream import ROLES, Upstream
 from steward.service.gateway.upstream_watch import UpstreamWatch
+from steward.service.gateway.waits import WaitBoard
 from steward.service.listening import check_certificate, listen
 from steward.store.api_keys import ApiKeys
 
@@ -226,6 +230,7 @@ def run_gateway(
 ) -> None:
     """Run until a signal comes, or for `stop_after_s`. SIGHUP and a changed file reload."""
     check_certificate(setup.settings.tls_certificate, setup.settings.tls_key, "gateway")
+    warm_up(setup)
     listener = listen(setup.settings.host, setup.settings.port, "gateway", backlog=_BACKLOG)
     _raise_file_limit()
 
@@ -247,6 +252,28 @@ def run_gateway(
 
     with contextlib.closing(listener), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())
+
+
+def warm_up(setup: GatewaySetup) -> None:
+    """Compile what estimates and decides, or load it: the first requests must not wait for that."""
+    view = LiveView(setup.classes)
+    for name in ("one", "another"):
+        view.enter(
+            arrival_s=0.0,
+            deadline_s=1.0,
+            prompt_tokens=1,
+            deadline_class=0,
+            tenant=-1,
+            model=view.model_code(name),
+        )
+    kind = view.type_code(replace(H200_LLAMA_8B, model="one"))
+    row = InstanceRow(type=kind, model=0, state=SERVING, limit=1, room=1, role=ANY_CLASS)
+    now = view.moment(0.0, [row])
+    estimator = _estimator(setup.settings.estimator)
+    if estimator is not None:
+        now = view.moment(0.0, [row], estimator.predict(now))
+    WaitBoard(setup.settings.policy).refresh(now)
+    _dispatcher(setup.settings.policy).dispatch(now)
 
 
 async def _drained(gateway: Gateway, ending: asyncio.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 import orjson
@@ -52,14 +53,16 @@ class UpstreamWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check_health(self, upstream: Upstream) -> None:
-        await self._check_once(upstream)
         settings = self._queue.settings
+        checked_s = -math.inf
         while True:
-            every_s = settings.health_every_s
-            if not upstream.live:  # it may come back any moment
-                every_s = min(every_s, settings.breaker_rest_s)
-            await asyncio.sleep(every_s)
-            await self._check_once(upstream)
+            due_s = checked_s + settings.health_every_s
+            if not upstream.live or self._queue.now_s() >= due_s:
+                await self._check_once(upstream)
+                checked_s = self._queue.now_s()
+            settings = self._queue.settings
+            # one that is down may come back any moment, and one that is up may go down
+            await asyncio.sleep(min(settings.health_every_s, settings.breaker_rest_s))
 
     async def _check_once(self, upstream: Upstream) -> None:
         problem = await self._tried(lambda: self._problem(upstream))

@@ -354,7 +354,8 @@ def _serving(settings: Settings) -> Iterator[Check]:
     if not settings.serving.gateway:
         return
     try:
-        state = ServingGateway(gateway_of(settings)).available()
+        with closing(ServingGateway(gateway_of(settings))) as gateway:
+            state = gateway.available()
         scaler = scaler_of(settings).name
         how = "dry run: nothing is started" if settings.serving.dry_run else "may start and stop"
         reason = f"{state.reason}; scaled by {scaler}, {how}"

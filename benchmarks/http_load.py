@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import math
 import random
@@ -81,35 +82,60 @@ class _Connection(asyncio.Protocol):
             self.current.done.set_exception(ConnectionError("closed"))
 
 
-class Load:
-    """Requests of one kind to one server."""
+@dataclass(slots=True)
+class _Target:
+    """One server, with connections that are kept."""
 
-    def __init__(self, url: str, body: dict[str, Any]) -> None:
+    host: str
+    port: int
+    message: bytes
+    idle: deque[_Connection] = field(default_factory=deque)
+
+    @staticmethod
+    def of(url: str, body: dict[str, Any]) -> _Target:
+        """Return the server of a URL and what is sent there."""
         parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 80
         text = json.dumps(body).encode()
-        self._message = (
+        head = (
             f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
             f"Content-Type: application/json\r\nAuthorization: Bearer x\r\n"
             f"Content-Length: {len(text)}\r\n\r\n"
-        ).encode() + text
-        self._idle: deque[_Connection] = deque()
+        )
+        return _Target(parts.hostname or "", parts.port or 80, head.encode() + text)
+
+    async def connection(self) -> _Connection:
+        """Return a connection that nobody uses now."""
+        while self.idle:
+            found = self.idle.pop()
+            if found.transport is not None:
+                return found
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(_Connection, self.host, self.port)
+        return made
+
+
+class Load:
+    """Requests of one kind, to the servers in turn."""
+
+    def __init__(self, urls: list[str], body: dict[str, Any]) -> None:
+        self._targets = itertools.cycle([_Target.of(url, body) for url in urls])
         self.outcome = Outcome()
 
     async def one(self, due_s: float) -> None:
         """Send one request and wait for the end of its answer."""
         exchange = _Exchange(due_s, asyncio.get_running_loop().create_future())
         try:
-            connection = await self._connection()
+            target = next(self._targets)
+            connection = await target.connection()
             connection.current = exchange
             assert connection.transport is not None
-            connection.transport.write(self._message)
+            connection.transport.write(target.message)
             await exchange.done
         except (OSError, httptools.HttpParserError) as fault:
             self.outcome.failures[type(fault).__name__] += 1
             return
         self.outcome.exchanges.append(exchange)
-        self._idle.append(connection)
+        target.idle.append(connection)
 
     async def at_rate(self, per_s: float, seconds: float, seed: int) -> None:
         """Send requests at random times, `per_s` on average, whatever becomes of earlier ones."""
@@ -143,15 +169,6 @@ class Load:
 
         await asyncio.gather(*(late(number) for number in range(count)))
 
-    async def _connection(self) -> _Connection:
-        while self._idle:
-            found = self._idle.pop()
-            if found.transport is not None:
-                return found
-        loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(_Connection, self._host, self._port)
-        return made
-
 
 def summary(outcome: Outcome, seconds: float) -> dict[str, Any]:
     """Return counts and percentiles in milliseconds."""
@@ -178,7 +195,7 @@ def _levels(values: list[float]) -> dict[str, float]:
 
 async def run(asked: argparse.Namespace) -> dict[str, Any]:
     """Do what the command line asks for."""
-    load = Load(asked.url, json.loads(asked.body))
+    load = Load(asked.urls, json.loads(asked.body))
     began_s = time.perf_counter()
     if asked.rate:
         await load.at_rate(asked.rate, asked.seconds, asked.seed)
@@ -192,7 +209,7 @@ async def run(asked: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url")
+    parser.add_argument("urls", nargs="+", metavar="URL")
     parser.add_argument("--body", default="{}")
     parser.add_argument("--rate", type=float, default=0.0, help="requests a second")
     parser.add_argument("--clients", type=int, default=16, help="without --rate: one by one")

@@ -11,6 +11,7 @@ knows no domain by name; `DomainState` and `Verifier` are what a domain brings b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
     "DomainState",
     "Estimator",
     "Evicts",
+    "KeepsFiles",
     "Learner",
     "Lister",
     "Meter",
@@ -338,6 +340,15 @@ class Timed(Protocol):
 
     def next_s(self) -> float | None:
         """Return when the next of it is due, None if nothing is."""
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """An actuator that keeps something of its own over a restart."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep it in this folder of the store, which may not be there yet."""
         ...
 
 

@@ -42,6 +42,7 @@ class KubeDouble(KubeStore):
         self.asked: list[str] = []
         self.clients: list[Api] = []
         self.address = ""
+        self.before_patch: Callable[[], object] | None = None  # called once: another is quicker
 
     def access(self, bearer: str = "right") -> Credentials:
         return Credentials(server=self.address, token=bearer)
@@ -133,6 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         target, manager, body = self._sent()
         assert self.headers["Content-Type"] == "application/merge-patch+json"
+        before, self.double.before_patch = self.double.before_patch, None
+        if before is not None:
+            before()
         self.double.asked.append(f"{self.path.partition('?')[0]}?patch")
         self._guarded(
             lambda: self._json(

@@ -41,7 +41,7 @@ class GatewayClient:
         return snapshot_of(self.status(), seen_s=seen_s, where=self.url)
 
     def register(self, name: str, **values: object) -> None:
-        """Add an upstream, or replace the one of this name: `url`, `models`, `type`, …"""
+        """Add an upstream, or replace the one of this name: its URL, models and limits."""
         self._asked("PUT", _path(name), values)
 
     def drain(self, name: str) -> bool:

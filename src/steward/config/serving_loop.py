@@ -18,6 +18,7 @@ from steward.act.serving.processes import Processes
 from steward.act.serving.slurm_servers import SlurmServers
 from steward.act.serving.webhook import Webhook
 from steward.clients.gateway import GatewayClient
+from steward.clients.kubernetes.api import Api
 from steward.clients.kubernetes.credentials import find_credentials
 from steward.clients.slurm.control import SlurmControl
 from steward.clock import Clock
@@ -169,9 +170,13 @@ def _deployment(instance: InstanceSettings, gateway: GatewayClient) -> Deploymen
     def known_urls() -> frozenset[str]:
         return frozenset(each.url.rstrip("/") for each in gateway.snapshot(0.0).servers)
 
+    def connect() -> Api | None:
+        access = find_credentials(instance.kubeconfig)
+        return None if access is None else Api(access)
+
     return Deployment(
         instance.deployment,
-        access=lambda: find_credentials(instance.kubeconfig),
+        connect=connect,
         known_urls=known_urls,
         namespace=instance.namespace,
         port=instance.port,

@@ -9,9 +9,10 @@ import pytest
 
 from beds.serving_fleet import DRAIN, LIMIT, ROLE, START, SWAP, moment, scalable, server
 from factories import finding, job, view
-from steward.model.actions import ACTIONS, SERVING_ACTIONS, Save, Tell, domain_of
+from steward.model.actions import ACTIONS, SERVING_ACTIONS, Budget, Save, Tell, domain_of
 from steward.model.identity import DecisionId, JobId
 from steward.model.serving.moment import ServingMoment
+from steward.model.yardstick import YARDSTICKS
 
 UNDO = DecisionId("d-1")
 ALL = (START, DRAIN, LIMIT, ROLE, SWAP)
@@ -67,7 +68,8 @@ def test_two_decisions_about_one_instance_are_rivals_but_settings_wait_for_nobod
     ("action", "seen", "why"),
     [
         (START, moment(types=()), "may not be scaled"),
-        (START, moment(server("chat-1"), reserved=("chat-2",)), "there already"),
+        (START, moment(server("chat-2")), "there already"),
+        (START, moment(types=(scalable(most=1),), reserved=("chat-2",)), ""),
         (START, moment(types=(scalable(most=1),), reserved=("chat-9",)), "1 of chat are there"),
         (START, moment(server("chat-9", state="down"), types=(scalable(most=1),)), "1 may be"),
         (DRAIN, moment(server(), types=()), "may not be scaled"),
@@ -101,7 +103,7 @@ def test_nothing_can_be_done_while_the_gateway_is_silent() -> None:
 
 def test_what_looks_done_already_is_recognised() -> None:
     assert moment(server("chat-2")).may_be_done(START)
-    assert moment(server(), reserved=("chat-2",)).may_be_done(START)
+    assert not moment(server(), reserved=("chat-2",)).may_be_done(START)
     assert moment().may_be_done(DRAIN)
     assert moment(server(state="draining")).may_be_done(DRAIN)
     assert moment(server(limit=8)).may_be_done(LIMIT)
@@ -119,5 +121,7 @@ def test_undoing_twice_is_doing_it_again(action: Any) -> None:
 @pytest.mark.parametrize("action", ALL)
 def test_it_describes_itself_with_the_name_of_the_instance(action: Any) -> None:
     assert action.instance in action.sentence
+    assert action.budget in Budget
+    assert action.yardstick in YARDSTICKS
     assert not action.returns
     assert not action.lasts

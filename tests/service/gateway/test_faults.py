@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from service.gateway.bed import (
     CHAT,
     EVENTS,
@@ -426,7 +427,7 @@ def test_two_requests_with_one_id_are_two_requests() -> None:
 def test_no_prompt_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with bed(FakeUpstream(_fails)) as it:
-            await it.post(chat(secret="my-prompt"))
+            await it.post(chat(text="my-prompt"))
             await it.post(b'{"my-prompt": ')
 
     with caplog.at_level(0):

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from service.gateway.bed import (
     ANSWER,
     CHAT,

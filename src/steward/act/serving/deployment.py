@@ -15,7 +15,6 @@ from typing import Any
 from steward.act.serving.fleet import FleetState, Order
 from steward.clients.kubernetes.annotations import DOMAIN
 from steward.clients.kubernetes.api import Api
-from steward.clients.kubernetes.credentials import Credentials
 from steward.clients.kubernetes.faults import ForbiddenError, MissingError, RejectedError
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.event import Availability
@@ -27,7 +26,8 @@ STOPPED_AT = f"{DOMAIN}/replicas-at-stop"  # written before the number is lowere
 
 
 class Deployment:
-    """One Deployment. `known_urls` returns what the gateway has: other ready pods are new."""
+    """One Deployment. `connect` reaches the cluster if one is configured; `known_urls` returns
+    what the gateway has: other ready pods are new."""
 
     name = "kubernetes"
 
@@ -35,18 +35,16 @@ class Deployment:
         self,
         deployment: str,
         *,
-        access: Callable[[], Credentials | None],
+        connect: Callable[[], Api | None],
         known_urls: Callable[[], frozenset[str]],
         namespace: str = "default",
         port: int = 8000,
-        timeout_s: float = 10.0,
     ) -> None:
         self._deployment = deployment
         self._namespace = namespace
         self._port = port
-        self._access = access
+        self._connected = connect
         self._known_urls = known_urls
-        self._timeout_s = timeout_s
         self._api: Api | None = None
 
     def available(self) -> Availability:
@@ -124,11 +122,10 @@ class Deployment:
 
     def _connect(self) -> Api:
         if self._api is None:
-            access = self._access()
-            if access is None:
-                hint = "set `instances.NAME.kubeconfig`, or run steward in the cluster"
-                raise PermanentError("no cluster is configured", where="kubernetes", hint=hint)
-            self._api = Api(access, timeout_s=self._timeout_s)
+            self._api = self._connected()
+        if self._api is None:
+            hint = "set `instances.NAME.kubeconfig`, or run steward in the cluster"
+            raise PermanentError("no cluster is configured", where="kubernetes", hint=hint)
         return self._api
 
 

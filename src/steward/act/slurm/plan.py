@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -39,6 +40,7 @@ class Plan:
     over: bool = False  # a collector cannot see it as undone any more
     job: JobId | None = None  # what it is about, if not the job that the decision names
     noted: QueueEntry | None = None  # the job, with what its comment says then
+    beside: Callable[[], None] | None = None  # what is done after the commands that is none
 
 
 def begun(text: str, *commands: Command, next_s: float | None = None) -> Plan:

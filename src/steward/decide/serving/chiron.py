@@ -80,10 +80,17 @@ def _route(
             if more > 0 and instances.role[row] == role and instances.model[row] == model
         ]
         if free:
-            chosen = max(free, key=lambda row: (int(instances.running[row]), -row))
+            chosen = max(free, key=lambda row: _packed(view, row))
             routes.append((request, chosen))
             room[chosen] -= 1
             return
+
+
+def _packed(view: ServingView, row: int) -> tuple[bool, int, int]:
+    """Prefer the fullest instance that is less than half full, else the emptiest one."""
+    in_flight = int(view.instances.running[row]) + int(view.instances.waiting[row])
+    spare = 2 * in_flight < int(view.instances.limit[row])
+    return spare, in_flight if spare else -in_flight, -row
 
 
 def _batch_in_the_way(view: ServingView, unserved: NDArray[np.int64]) -> tuple[int, ...]:
@@ -92,7 +99,8 @@ def _batch_in_the_way(view: ServingView, unserved: NDArray[np.int64]) -> tuple[i
     if (requests.state == LEAVING).any():
         return ()  # their room is not there yet
     lacking = np.isin(instances.model, requests.model[unserved])
-    here = lacking & (instances.role == ANY_CLASS) & (instances.state == SERVING)
+    full = instances.running + instances.waiting >= instances.limit
+    here = lacking & full & (instances.role == ANY_CLASS) & (instances.state == SERVING)
     flying = np.flatnonzero((requests.state == SENT) | (requests.state == RUNNING))
     batch = ~interactive_classes(view)[requests.deadline_class[flying]]
     victims = flying[batch & here[requests.instance[flying]]]

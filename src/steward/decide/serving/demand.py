@@ -6,7 +6,7 @@ answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 USUAL_OUTPUT_TOKENS = 256.0  # of an answer of which nothing is known
+USUAL_OUTPUT_SPREAD = 1.0  # standard deviation of its length, as a share of it
 USUAL_SPREAD = 0.5  # standard deviation of a request's work, as a share of it
 
 
@@ -36,6 +37,18 @@ class Demand:
     share: float = 0.3  # bound of a wait: mean * (1 + share) + sds * sd
     sds: float = 1.3
 
+    def at(self, places: Ints) -> Demand:
+        """Return what is expected of some of them."""
+        return replace(
+            self,
+            rows=self.rows[places],
+            work_s=self.work_s[places],
+            variance=self.variance[places],
+            own_s=self.own_s[places],
+            slack_s=self.slack_s[places],
+            hopeless=self.hopeless[places],
+        )
+
 
 _SURELY = 0.25
 
@@ -50,12 +63,16 @@ def serving_type(view: ServingView, model: int) -> int:
     return 0
 
 
-def demand_of(view: ServingView, rows: Ints) -> Demand:
-    """Return what is expected of waiting requests."""
+def demand_of(view: ServingView, rows: Ints, *, sds: float = 0.0) -> Demand:
+    """Return what is expected of waiting requests.
+
+    With `sds`, a request needs the time of an answer that is so many standard deviations longer.
+    """
     models = view.requests.model[rows]
     kinds = np.array([serving_type(view, model) for model in range(len(view.models))])[models]
     work_s, variance, first_s, run_s = _expected(view, rows, kinds)
-    own_s, slack_s = _until_deadline(view, rows, first_s, run_s)
+    longer_s = first_s + (run_s - first_s) * (1.0 + sds * _output_spread(view, rows))
+    own_s, slack_s = _until_deadline(view, rows, first_s, longer_s)
     bounds = {}
     if view.forecasts is not None:
         bounds = {"share": view.forecasts.bound_share, "sds": view.forecasts.bound_sds}
@@ -82,6 +99,15 @@ def _expected(view: ServingView, rows: Ints, kinds: Ints) -> tuple[Floats, Float
         found = _nominal(view, view.types[kind], rows[mine])
         work_s[mine], first_s[mine], run_s[mine] = found
     return work_s, (USUAL_SPREAD * work_s) ** 2, first_s, run_s
+
+
+def _output_spread(view: ServingView, rows: Ints) -> Floats:
+    """Return the standard deviation of answers' lengths as a share of the length."""
+    forecasts = view.forecasts
+    if forecasts is None:
+        return np.full(len(rows), USUAL_OUTPUT_SPREAD)
+    spread: Floats = forecasts.output_sd[rows] / np.maximum(forecasts.output_tokens[rows], 1.0)
+    return spread
 
 
 def _until_deadline(

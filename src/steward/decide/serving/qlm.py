@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.serving.cheapest_place import Sent, cheapest, rooms
+from steward.decide.serving.cheapest_place import Sent, cheapest, rooms, sent_so_far
 from steward.decide.serving.demand import Demand, demand_of
 from steward.decide.serving.evictions import evictions
 from steward.decide.serving.model_swaps import loadable, planned_swaps, rebalanced
-from steward.decide.serving.request_groups import Groups, groups_of
+from steward.decide.serving.request_groups import Groups, fair_tags, groups_of
 from steward.decide.serving.virtual_queues import Plan, Queues, searched_plan
 from steward.model.serving.view import (
     DRAINING,
@@ -23,7 +23,9 @@ from steward.model.serving.view import (
     ServingView,
 )
 
-__all__ = ["Qlm", "fits", "planned_order", "virtual_queues"]
+__all__ = ["Qlm", "fits", "late_order", "planned_order", "virtual_queues"]
+
+_MOST_REFUSED = 64  # requests for which no instance has room: then nobody else is looked at
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,26 +39,33 @@ class Qlm:
     slack makes way for what would be late; instances load the models that the plan needs.
     """
 
+    answer_sds: float = 1.0  # by which answers may be longer than expected
     evicts: bool = True
     swaps: bool = True
     name: str = "qlm"
 
     def dispatch(self, view: ServingView) -> Dispatch:
-        room = rooms(view)
+        sent = sent_so_far(view)
+        room = rooms(view, sent)
         rows = view.queue
-        if not len(rows):
+        if not len(rows) or not (any(room) or self.evicts):
             return Dispatch()
         if len(view.models) == 1 and len(rows) <= sum(room):
             order = np.argsort(view.requests.deadline_s[rows], kind="stable")
-            return Dispatch(routes=_routes(view, rows[order].tolist(), room))
-        demand = demand_of(view, rows)
+            return Dispatch(routes=_routes(view, rows[order].tolist(), (room, sent)))
+        demand = demand_of(view, rows, sds=self.answer_sds)
+        if len(view.models) == 1 and not any(room):
+            return Dispatch(evict=evictions(view, demand))
         queues = virtual_queues(view, demand, swaps=False)
         if fits(view, demand, queues):
             order = np.argsort(demand.slack_s, kind="stable")
-            return Dispatch(routes=_routes(view, rows[order].tolist(), room))
-        return self._by_plan(view, demand, room)
+            return Dispatch(routes=_routes(view, rows[order].tolist(), (room, sent)))
+        return self._by_plan(view, demand, (room, sent))
 
-    def _by_plan(self, view: ServingView, demand: Demand, room: list[int]) -> Dispatch:
+    def _by_plan(
+        self, view: ServingView, demand: Demand, free: tuple[list[int], Sent]
+    ) -> Dispatch:
+        room = free[0]
         swaps: tuple[tuple[int, int], ...] = ()
         if self.swaps and len(view.models) > 1:
             swaps = self._swaps(view, demand)
@@ -65,17 +74,21 @@ class Qlm:
         routes: tuple[tuple[int, int], ...] = ()
         if any(room):
             queues = virtual_queues(view, demand, swaps=False)
-            groups = groups_of(view, demand)
+            savable = demand.at(np.flatnonzero(demand.slack_s >= 0))
+            groups = groups_of(view, savable)
             plan = searched_plan(groups, queues, (demand.share, demand.sds))
-            order, assigned = planned_order(demand, groups, queues, plan)
-            routes = _routes(view, order, room, None if view.prefixes is not None else assigned)
+            order, assigned = planned_order(savable, groups, queues, plan)
+            order += late_order(view, demand)
+            routes = _routes(view, order, free, None if view.prefixes is not None else assigned)
         evict = evictions(view, demand) if self.evicts else ()
         return Dispatch(routes=routes, swaps=swaps, evict=evict)
 
     def _swaps(self, view: ServingView, demand: Demand) -> tuple[tuple[int, int], ...]:
         """Return swaps that save at least a request from being late, or that demand asks for."""
-        groups = groups_of(view, demand)
         bound = (demand.share, demand.sds)
+        groups = groups_of(view, demand.at(np.flatnonzero(demand.slack_s >= 0)))
+        if not len(groups):
+            return rebalanced(view, demand)
         without = searched_plan(groups, virtual_queues(view, demand, swaps=False), bound)
         queues = virtual_queues(view, demand, swaps=True)
         plan = searched_plan(groups, queues, bound)
@@ -180,6 +193,8 @@ def planned_order(
         begins.append(queues.backlog_s[place] + np.cumsum(work_s[span]) - work_s[span])
         members.append(groups.member[span])
         places.append(np.full(len(span), queues.row[place]))
+    if not begins:
+        return demand.rows[np.argsort(demand.slack_s, kind="stable")].tolist(), {}
     member, row = np.concatenate(members), np.concatenate(places)
     order = np.argsort(np.concatenate(begins), kind="stable")
     requests = demand.rows[member[order]].tolist()
@@ -189,27 +204,49 @@ def planned_order(
     return [*requests, *demand.rows[left].tolist()], assigned
 
 
+def late_order(view: ServingView, demand: Demand) -> list[int]:
+    """Return the requests that are expected to be late whatever is done.
+
+    First those that a short answer may still save, least work first; then the hopeless by arrival,
+    or by their tenants' counters.
+    """
+    late = demand.at(np.flatnonzero(demand.slack_s < 0))
+    tags = fair_tags(view, late)
+    inner = np.arange(len(late.rows)) if tags is None else tags
+    inner = np.where(late.hopeless, inner, late.work_s)
+    ordered: list[int] = late.rows[np.lexsort((inner, late.hopeless))].tolist()
+    return ordered
+
+
 def _routes(
     view: ServingView,
     order: list[int],
-    room: list[int],
+    into: tuple[list[int], Sent],
     assigned: dict[int, int] | None = None,
 ) -> tuple[tuple[int, int], ...]:
     """Send requests in their order: to the planned instance, else where it costs least."""
     model_of, loaded = view.requests.model, view.instances.model.tolist()
-    sent = Sent()
+    room, sent = into
+    refused = 0
+    prompts = view.requests.prompt_tokens
     routes = []
     left = sum(room)
     for request in order:
-        if not left:
+        if not left or refused > _MOST_REFUSED:
             break
         model = int(model_of[request])
-        free = [row for row, more in enumerate(room) if more > 0 and loaded[row] == model]
+        tokens = int(prompts[request])
+        free = [
+            row
+            for row, more in enumerate(room)
+            if more > 0 and loaded[row] == model and sent.bears(row, tokens)
+        ]
         if not free:
+            refused += 1
             continue
         planned = -1 if assigned is None else assigned.get(request, -1)
         chosen = planned if planned in free else cheapest(view, request, free, sent)
-        sent.add(chosen, int(view.requests.prompt_tokens[request]))
+        sent.add(chosen, tokens)
         routes.append((request, chosen))
         room[chosen] -= 1
         left -= 1

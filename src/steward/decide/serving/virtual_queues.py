@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 _PER_LATE_SECOND = 1e-5  # so that 1,000 requests an hour late still count less than one request
 _LONGEST_S = 3600.0
-_EVALUATIONS = 400  # of the local search: a bound on its time
+_EVALUATIONS = 200  # of the local search: a bound on its time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,7 +214,7 @@ def _insertion(groups: _Groups, queues: _Queues, bound: tuple[float, float]) -> 
                 more = _with(groups, queues, q, group[q, : count[q]], (place, g), bound) - now[q]
                 if more < least:
                     chosen, where, least = q, place, more
-        if chosen < 0 or least >= 0.5 * sizes[g]:
+        if chosen < 0 or least > 0.75 * sizes[g]:
             last[left] = g
             left += 1
             continue

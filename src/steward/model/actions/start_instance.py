@@ -60,12 +60,12 @@ class StartInstance(OnInstance):
         kind = moment.scalable.get(self.instance_type)
         if kind is None:
             return f"instances of type {self.instance_type} may not be scaled any more"
-        if moment.is_named(self.instance):
+        if moment.server(self.instance) is not None:
             return f"{self.instance} is there already"
-        taken = moment.taken_of(self.instance_type)
+        taken = moment.taken_of(self.instance_type, but=self.instance)
         full = taken >= kind.most
         return f"{taken} of {self.instance_type} are there, and {kind.most} may be" if full else ""
 
     def seems_done_in(self, moment: ServingMoment) -> bool:
         """Return whether the gateway shows what it would bring about."""
-        return moment.is_named(self.instance)
+        return moment.server(self.instance) is not None

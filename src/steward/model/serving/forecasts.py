@@ -34,6 +34,9 @@ class ServingForecasts:
     run_s: Floats  # [type, request] from being begun to its last token, at a full batch
     bound_share: float  # calibrated: 90 % of waits are below mean * (1 + share) + sds * sd
     bound_sds: float
+    # [type, request] by how much all of its kind may be off alike; empty: not at all. It adds up
+    # over requests as it is, not by squares.
+    work_doubt_s: Floats = field(default_factory=partial(np.zeros, (0, 0)))
     # [instance], infinite where none is served; empty where nothing is known about them
     backlog_s: Floats = field(default_factory=partial(np.zeros, 0))
     backlog_sd_s: Floats = field(default_factory=partial(np.zeros, 0))

@@ -118,10 +118,11 @@ class ServingMoment:
         coming = [each.name for each in self.sought if each.type == type_]
         return len({*there, *coming} - {but})
 
-    def taken_of(self, type_: str) -> int:
+    def taken_of(self, type_: str, *, but: str = "") -> int:
         """Return how many instances of a type hold GPUs: also those that drain or are down."""
         there = {each.name for each in self.snapshot.servers if each.type == type_}
-        return len(there | {each.name for each in self.sought if each.type == type_})
+        coming = {each.name for each in self.sought if each.type == type_}
+        return len((there | coming) - {but})
 
     def too_few_without(self, instance: str, kind: ScalableType) -> str:
         """Return that too few of a type would be left without an instance, or an empty text."""

@@ -59,12 +59,13 @@ def expected_waits(
     serves = np.array([view.models.index(each.model) for each in view.types], np.int64)
     models = np.concatenate((view.instances.model, serves[kinds[len(view.instances) :]]))
     places = np.full(len(rows), -1, np.int64) if assigned is None else assigned
+    doubt_s = forecasts.work_doubt_s if len(forecasts.work_doubt_s) else 0.0 * forecasts.work_s
     found = np.full((3, len(rows)), np.inf)
     instance = np.full(len(rows), -1, np.int64)
     _begin_in_order(
         (rows, view.requests.model, places.astype(np.int64)),
         (clock, variance, kinds, models.astype(np.int64)),
-        (forecasts.work_s, forecasts.work_sd_s, forecasts.first_token_s),
+        (forecasts.work_s, forecasts.work_sd_s, doubt_s, forecasts.first_token_s),
         (instance, found),
     )
     begin_s, mean_s, sd_s = found
@@ -101,13 +102,14 @@ def backlogs(view: ServingView, forecasts: ServingForecasts) -> tuple[Floats, Fl
 def _begin_in_order(
     asked: tuple[Ints, Ints, Ints],
     instances: tuple[Floats, Floats, Ints, Ints],
-    expected: tuple[Floats, Floats, Floats],
+    expected: tuple[Floats, Floats, Floats, Floats],
     found: tuple[Ints, Floats],
 ) -> None:
     """Begin requests one after another, each where the backlog is over first."""
     rows, model, assigned = asked
     clock, variance, kinds, models = instances
-    work_s, work_sd_s, first_token_s = expected
+    work_s, work_sd_s, work_doubt_s, first_token_s = expected
+    doubt_s = np.zeros(len(clock))
     instance, times = found
     for place in range(len(rows)):
         r = rows[place]
@@ -122,12 +124,13 @@ def _begin_in_order(
             times[2, place] = 0.0
             continue
         kind = kinds[chosen]
-        begin_s, sd_s = positive_part(clock[chosen], math.sqrt(variance[chosen]))
+        begin_s, sd_s = positive_part(clock[chosen], math.sqrt(variance[chosen] + doubt_s[chosen] ** 2))
         times[0, place] = begin_s
         times[1, place] = begin_s + first_token_s[kind, r]
         times[2, place] = sd_s
         clock[chosen] += work_s[kind, r]
         variance[chosen] += work_sd_s[kind, r] ** 2
+        doubt_s[chosen] += work_doubt_s[kind, r]
 
 
 @njit

@@ -99,19 +99,23 @@ class ServerMetrics(Collector):
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
-    def record(self, now_s: float, progress: Progress, state: ServingState) -> None:
-        """Count what requests got, and those that ended."""
+    def record(self, t_s: float, progress: Progress, state: ServingState) -> None:
+        """Count what requests got by `t_s` of the server's time, and those that ended."""
         rows, generated = progress.rows, progress.generated
         before = self._last_tokens[rows]
         fresh = generated - before
-        later = (before > 0) & (fresh > 0)
-        gaps = (now_s - self._last_s[rows[later]]) / fresh[later]
-        self._histograms["inter_token_latency_seconds"].add(gaps, fresh[later])
+        new = (before == 0) & (fresh > 0)
+        self._last_s[rows[new]] = state.first_s[rows[new]]
+        gaps = fresh - new  # the first token is no gap
+        finish_s = state.finish_s[rows]
+        at_s = np.where(np.isnan(finish_s), t_s, finish_s)
+        wide = gaps > 0
+        each_s = (at_s - self._last_s[rows])[wide] / gaps[wide] / self._speed
+        self._histograms["inter_token_latency_seconds"].add(each_s, gaps[wide])
         self._totals["generation_tokens"] += int(fresh.sum())
-        got = rows[fresh > 0]
-        self._last_s[got] = now_s
+        self._last_s[rows[wide]] = at_s[wide]
         self._last_tokens[rows] = generated
-        self._record_first(rows[(before == 0) & (fresh > 0)], state)
+        self._record_first(rows[new], state)
         over = rows[progress.ended]
         if len(over):
             self._record_end(over, state)

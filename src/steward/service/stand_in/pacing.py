@@ -86,7 +86,8 @@ class Pacer:
 
     def _tick(self) -> None:
         self._due_s = math.inf
-        progress = self.server.advance(self.now_s())
+        now_s = self.now_s()
+        progress = self.server.advance(now_s)
         sinks = self._sinks
         for row, generated, ended in zip(
             progress.rows.tolist(),
@@ -99,7 +100,7 @@ class Pacer:
                 del sinks[row]
             sink.push(generated, ended=ended)
         if len(progress.rows):
-            self.metrics.record(self._loop.time(), progress, self.server.state)
+            self.metrics.record(now_s, progress, self.server.state)
         self._arm(self.server.next_s())
 
 

@@ -67,6 +67,7 @@ class BatchHandlers:
             metadata=_metadata(fields.get("metadata")),
         )
         batch = await self._worker.run_in_thread(create)
+        self._worker.look()
         return json_response(_shown(batch))
 
     async def show_all(self, request: web.BaseRequest, caller: Caller, _id: str) -> web.Response:
@@ -93,7 +94,9 @@ class BatchHandlers:
     async def cancel(self, _request: web.BaseRequest, caller: Caller, id_: str) -> web.Response:
         """Stop sending the requests of a batch."""
         cancel = partial(self._worker.batches.cancel, id_, caller.tenant)
-        return _answer(await self._worker.run_in_thread(cancel), id_)
+        batch = await self._worker.run_in_thread(cancel)
+        self._worker.look()
+        return _answer(batch, id_)
 
     def _within_s(self, window: object) -> float:
         match = _WINDOW.fullmatch(window) if isinstance(window, str) else None

@@ -53,6 +53,7 @@ class BatchWorker:
         self._sending: set[asyncio.Task[None]] = set()
         self._answers: list[ItemAnswer] = []
         self._returns: list[tuple[Item, Verdict]] = []
+        self._look = asyncio.Event()
         self._wake = asyncio.Event()
         self._answered = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,7 +69,7 @@ class BatchWorker:
         await self.run_in_thread(self._count)
         duties: dict[str, tuple[Callable[[], Awaitable[None]], float]] = {
             "renewing claims": (self._renew, self._settings.lease_s / 3),
-            "looking after batches": (self._look_after, _LOOK_EVERY_S),
+            "looking after batches": (self._look_after, 0.0),
             "sending": (partial(self._send_more, queue), 0.0),
             "writing answers": (self._write, 0.0),
         }
@@ -91,9 +92,9 @@ class BatchWorker:
         self._threads.shutdown()
         self._database.close()
 
-    def wake(self) -> None:
-        """Look for work at once: a batch was added."""
-        self._wake.set()
+    def look(self) -> None:
+        """Look after batches at once: one was added or cancelled, or may be done."""
+        self._look.set()
 
     @staticmethod
     async def _again_and_again(work: Callable[[], Awaitable[None]], every_s: float) -> None:
@@ -110,17 +111,19 @@ class BatchWorker:
         freed = await self.run_in_thread(self._claims.renew)
         if freed:
             log.info("batches: %d items of a gateway that is gone are sent again", freed)
-            self.wake()
+            self._wake.set()
 
     async def _look_after(self) -> None:
         """Begin new batches, close those that are late, finish those that are done."""
+        self._look.clear()
         for batch in await self.run_in_thread(partial(self.batches.in_status, "validating")):
             await self.run_in_thread(partial(self._begin, batch))
-            self.wake()
+            self._wake.set()
         await self.run_in_thread(self.batches.expire)
         for id_ in await self.run_in_thread(self.batches.ready):
             await self.run_in_thread(partial(self.batches.finalize, id_))
         await self.run_in_thread(self._count)
+        await _set_or_later(self._look)
 
     def _begin(self, batch: BatchRecord) -> None:
         lines = InputLines(
@@ -155,8 +158,7 @@ class BatchWorker:
             self._sending.add(task)
             task.add_done_callback(self._sent)
         if not items or len(items) < room:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _LOOK_EVERY_S)
+            await _set_or_later(self._wake)
 
     def _enough_room(self) -> bool:
         """Return whether it is worth asking the database for more items."""
@@ -204,12 +206,20 @@ class BatchWorker:
             self._returns = [*returns, *self._returns]
             self._answered.set()
             raise
+        if not self._sending:
+            self._look.set()
         if not all(kept):
             log.info("batches: %d answers came too late", kept.count(False))
 
     def _put_back(self, returns: list[tuple[Item, Verdict]]) -> None:
         for item, verdict in returns:
             self._claims.put_back([item], after_s=verdict.after_s, tried=verdict.failed)
+
+
+async def _set_or_later(event: asyncio.Event) -> None:
+    """Wait for an event, or until it is time to look anyway."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), _LOOK_EVERY_S)
 
 
 def _log_fault(task: asyncio.Task[None]) -> None:

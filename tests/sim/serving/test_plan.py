@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from steward.decide.serving.edf import Edf
+from steward.decide.serving.qlm import Qlm
 from steward.errors import StewardError
+from steward.learn.estimators.serving.learned_waits import LearnedWaits
 from steward.model.serving.instance_type import InstanceType, StepTimes
 from steward.model.serving.requests import BATCH, DeadlineClass, RequestTrace, requests_of
 from steward.sim.serving.floors import ceilings, least_instances
-from steward.sim.serving.plan import PlanOptions, Requirement, plan, requirement
+from steward.sim.serving.plan import PlanOptions, PolicyChoice, Requirement, plan, requirement
 from steward.sim.serving.prices import catalog_price, gpu_price
 from steward.sim.serving.simulate import Fleet, simulate
 
@@ -43,7 +45,7 @@ def steady(per_s: float, count: int = 300, **more: object) -> RequestTrace:
 
 
 def needed(trace: RequestTrace, asked: PlanOptions = QUICK) -> Requirement:
-    return requirement(trace, SMALL, Edf, asked)
+    return requirement(trace, SMALL, PolicyChoice(dispatcher=Edf), asked)
 
 
 @pytest.mark.parametrize(("per_s", "count"), [(5.0, 1), (60.0, 2), (200.0, 6)])
@@ -82,6 +84,16 @@ def test_growth_needs_more_and_is_what_the_headroom_says() -> None:
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     assert needed(steady(60.0)) == needed(steady(60.0))
+
+
+def test_an_estimator_starts_each_simulation_without_memory() -> None:
+    trace = steady(60.0, 400)
+    choice = PolicyChoice(dispatcher=Qlm, estimator=LearnedWaits)
+
+    first, again = (requirement(trace, SMALL, choice, QUICK) for _ in range(2))
+
+    assert first == again
+    assert first.instances is not None
 
 
 def test_failures_cost_instances() -> None:
@@ -146,7 +158,7 @@ def test_batch_may_wait_but_not_pile_up() -> None:
 )
 def test_what_cannot_be_asked_is_said(wrong: dict[str, float], words: str) -> None:
     with pytest.raises(StewardError, match=words):
-        plan(steady(5.0), (SMALL,), Edf, replace(QUICK, **wrong))
+        plan(steady(5.0), (SMALL,), PolicyChoice(dispatcher=Edf), replace(QUICK, **wrong))
 
 
 def test_no_simulation_beats_its_ceiling() -> None:

@@ -32,10 +32,10 @@ from steward.cli.serve.simulate import (
 
 if TYPE_CHECKING:
     from steward.model.serving.requests import RequestTrace
-    from steward.sim.serving.plan import Estimate, PlanOptions, Requirement
+    from steward.sim.serving.plan import Estimate, PlanOptions, PolicyChoice, Requirement
     from steward.sim.serving.prices import GpuPrice
 
-__all__ = ["plan", "read_trace"]
+__all__ = ["EstimatorName", "plan", "policy_choice", "read_trace"]
 
 Target = Annotated[
     float, typer.Option("--target", help="Share of each class that must get its promises.")
@@ -70,6 +70,10 @@ DownS = Annotated[
     float, typer.Option("--down-s", min=0, help="From a failure until the restart begins.")
 ]
 StartS = Annotated[float, typer.Option("--start-s", min=0, help="From a start until it serves.")]
+EstimatorName = Annotated[
+    str,
+    typer.Option("--estimator", metavar="NAME", help="What predicts waits for the policy."),
+]
 Prices = Annotated[
     list[str] | None,
     typer.Option(
@@ -92,6 +96,7 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
     cloud: Cloud = "",
     target: Target = 0.99,
     policy: PolicyName = "edf",
+    estimator: EstimatorName = "none",
     scale: Scale = 1.0,
     days: Days = 8,
     confidence: Confidence = 0.95,
@@ -124,9 +129,7 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
 
     The same seed gives the same answer. Exit status 1: no count of any type suffices.
     """
-    from steward.decide.serving import DISPATCHERS
     from steward.model.serving.instance_type import H200_LLAMA_8B
-    from steward.registry import resolve
     from steward.sim.serving.plan import PlanOptions
     from steward.sim.serving.plan import plan as planned
     from steward.sim.serving.profiles import instance_types
@@ -145,7 +148,7 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
         seed=seed,
     )
     asked.check()
-    make = resolve("dispatcher", policy, DISPATCHERS)
+    policies = policy_choice(policy, estimator)
     trace = read_trace(
         traces,
         {"limit": requests, "rate": rate, "burst_cv": burst_cv, "batch_share": batch_share}
@@ -164,13 +167,27 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
     prices = _prices(gpu_price or [], [each.name for each in kinds], cloud)
     with _progress() as progress:
         warm_up()
-        found = planned(trace, kinds, make, asked, progress=progress)
+        found = planned(trace, kinds, policies, asked, progress=progress)
     if as_json:
         print_json(_record(trace, found, asked, prices, policy))
     else:
         _print(trace, found, asked, prices, policy)
     if all(each.instances is None for each in found):
         raise typer.Exit(1)
+
+
+def policy_choice(policy: str, estimator: str) -> PolicyChoice:
+    """Return the dispatcher and estimator of these names; `none` estimates nothing."""
+    from steward.decide.serving import DISPATCHERS
+    from steward.learn.estimators.serving import SERVING_ESTIMATORS
+    from steward.registry import resolve
+    from steward.sim.serving.plan import PolicyChoice
+
+    dispatcher = resolve("dispatcher", policy, DISPATCHERS)
+    if estimator in ("", "none"):
+        return PolicyChoice(dispatcher=dispatcher)
+    chosen = resolve("serving-estimator", estimator, SERVING_ESTIMATORS)
+    return PolicyChoice(dispatcher=dispatcher, estimator=chosen)
 
 
 def read_trace(

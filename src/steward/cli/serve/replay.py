@@ -15,6 +15,7 @@ import typer
 
 from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
+from steward.cli.serve.plan import EstimatorName, policy_choice, read_trace
 from steward.cli.serve.simulate import (
     BatchS,
     BatchShare,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from steward.model.serving.instance_type import InstanceType
     from steward.model.serving.requests import RequestTrace
     from steward.sim.serving.measured import Times
+    from steward.sim.serving.plan import PolicyChoice
 
 __all__ = ["replay"]
 
@@ -95,6 +97,7 @@ def replay(  # noqa: PLR0913 - a command's options are its parameters
     profile: Profiles = None,
     instances: Instances = 1,
     policy: PolicyName = "edf",
+    estimator: EstimatorName = "none",
     kv_tokens: KvTokens = 524_288,
     requests: Requests = None,
     rate: Rate = None,
@@ -116,7 +119,6 @@ def replay(  # noqa: PLR0913 - a command's options are its parameters
     With --profile, the simulator serves the same requests for comparison. Exit status 1: a request
     failed.
     """
-    from steward.cli.serve.plan import read_trace
     from steward.clients.request_replay import ReplayTarget
     from steward.sim.serving.measured import measured_times, replay_record
     from steward.sim.serving.resample import grown
@@ -140,12 +142,12 @@ def replay(  # noqa: PLR0913 - a command's options are its parameters
         timeout_s=timeout_s or _patience_s(trace),
         plain_http=plain_http,
     )
-    kinds = _kinds(profile, kv_tokens)
+    kinds, policies = _kinds(profile, kv_tokens), policy_choice(policy, estimator)
     found = _sent(trace, target)
     measured = measured_times(trace, found)
     record = {"url": target.base, "speed": speed, **replay_record(trace, found, measured)}
     if kinds:
-        record |= _predicted(measured, kinds, instances, policy)
+        record |= _predicted(measured, kinds, instances, policies) | {"policy": policy}
     print_warnings(_doubts(record))
     if as_json:
         print_json(record)
@@ -218,21 +220,17 @@ def _progress(total: int) -> Iterator[Callable[[int, int, int], None]]:
 
 
 def _predicted(
-    measured: Times, kinds: tuple[InstanceType, ...], instances: int, policy: str
+    measured: Times, kinds: tuple[InstanceType, ...], instances: int, policies: PolicyChoice
 ) -> dict[str, Any]:
-    from steward.decide.serving import DISPATCHERS
-    from steward.registry import resolve
     from steward.sim.serving.measured import compared, predicted_times
 
     if not len(measured.trace):
         return {}
-    dispatcher = resolve("dispatcher", policy, DISPATCHERS)()
-    predicted = predicted_times(measured.trace, kinds, instances, dispatcher)
+    predicted = predicted_times(measured.trace, kinds, instances, policies)
     return {
         "predicted": {
             "type": kinds[0].name,
             "instances": instances,
-            "policy": policy,
             "by_class": predicted.by_class(),
         },
         "measured_over_predicted": compared(measured, predicted),

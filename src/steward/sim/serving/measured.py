@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steward.clients.request_replay import Replayed
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace
-from steward.ports import Dispatcher
+from steward.sim.serving.plan import PolicyChoice
 from steward.sim.serving.resample import picked
 from steward.sim.serving.result import PERCENTILES
 from steward.sim.serving.simulate import Fleet, simulate
@@ -80,12 +80,13 @@ def predicted_times(
     trace: RequestTrace,
     kinds: tuple[InstanceType, ...],
     instances: int,
-    dispatcher: Dispatcher,
+    policies: PolicyChoice,
 ) -> Times:
     """Return what the simulator says of the same requests; models go to the first type's."""
     plain = replace(trace, models=(), model=np.full(len(trace), -1, np.int64))
     fleet = Fleet(types=kinds[:1], instances=(0,) * instances)
-    run = simulate(plain, fleet, dispatcher)
+    estimator = policies.estimator() if policies.estimator else None
+    run = simulate(plain, fleet, policies.dispatcher(), estimator=estimator)
     return Times(trace=trace, ttft_s=run.ttft_s, itl_s=run.itl_s, e2e_s=run.e2e_s)
 
 

@@ -17,19 +17,27 @@ from scipy import stats
 from steward.errors import StewardError
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace
-from steward.ports import Dispatcher
+from steward.ports import Dispatcher, ServingEstimator
 from steward.sim.serving.floors import Ceiling, ceilings, least_instances
 from steward.sim.serving.resample import grown, of_model, resampled
 from steward.sim.serving.result import ServingRun
 from steward.sim.serving.simulate import Failure, Fleet, draw_failures, simulate
 
-__all__ = ["Estimate", "PlanOptions", "Requirement", "plan", "requirement"]
+__all__ = ["Estimate", "PlanOptions", "PolicyChoice", "Requirement", "plan", "requirement"]
 
 _UNSETTLED = 8  # counts in a row that are tried where a larger one does worse
 _MOST_GROWTH = 4.0
 _GROWTH_STEP = 0.05
 _GROWTH_DAYS = 3
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChoice:
+    """What decides in each simulation, made anew for it: an estimator starts without memory."""
+
+    dispatcher: Callable[[], Dispatcher]
+    estimator: Callable[[], ServingEstimator] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +125,7 @@ class Requirement:
 def plan(
     trace: RequestTrace,
     kinds: tuple[InstanceType, ...],
-    make: Callable[[], Dispatcher],
+    policies: PolicyChoice,
     options: PlanOptions | None = None,
     *,
     progress: Callable[[str], None] = lambda _text: None,
@@ -129,13 +137,13 @@ def plan(
     if faults:
         hint = "change the instance types"
         raise StewardError("; ".join(faults), where=trace.name, hint=hint)
-    return tuple(requirement(trace, each, make, asked, progress=progress) for each in kinds)
+    return tuple(requirement(trace, each, policies, asked, progress=progress) for each in kinds)
 
 
 def requirement(
     trace: RequestTrace,
     kind: InstanceType,
-    make: Callable[[], Dispatcher],
+    policies: PolicyChoice,
     asked: PlanOptions,
     *,
     progress: Callable[[str], None] = lambda _text: None,
@@ -154,7 +162,7 @@ def requirement(
     low = [each for each in known if each.attainment < asked.target]
     if low:
         return replace(found, reasons=tuple(_out_of_reach(each, asked) for each in low))
-    search = _Search(mine, kind, make, asked, progress)
+    search = _Search(mine, kind, policies, asked, progress)
     count = search.smallest(least_instances(mine, kind))
     if count is None:
         return replace(found, reasons=search.why_not(), simulations=search.simulations)
@@ -192,11 +200,11 @@ class _Search:
         self,
         trace: RequestTrace,
         kind: InstanceType,
-        make: Callable[[], Dispatcher],
+        policies: PolicyChoice,
         asked: PlanOptions,
         progress: Callable[[str], None],
     ) -> None:
-        self._kind, self._make, self._asked, self._progress = kind, make, asked, progress
+        self._kind, self._policies, self._asked, self._progress = kind, policies, asked, progress
         seeds = range(asked.seed, asked.seed + asked.days)
         others = [resampled(trace, seed=each, block_s=asked.block_s) for each in seeds]
         self._traces = [trace, *others]  # the recorded one is day 0
@@ -270,7 +278,10 @@ class _Search:
             instances=(0,) * count,
             failures=tuple(self._failures(trace, count, day)),
         )
-        return _judged(simulate(trace, fleet, self._make()), count)
+        chosen = self._policies
+        estimator = chosen.estimator() if chosen.estimator else None
+        run = simulate(trace, fleet, chosen.dispatcher(), estimator=estimator)
+        return _judged(run, count)
 
     def _failures(self, trace: RequestTrace, count: int, day: int) -> list[Failure]:
         asked = self._asked

@@ -6,17 +6,20 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from beds.slurm import SlurmBed, slurm_bed
-from factories import decision, gpu_row, samples
+from factories import believing, decision, finding, gpu_row, samples
 from patience import LONG_S, until
 from steward.act.actuators.slurm import Slurm as SlurmEngine
 from steward.decide.scheduling.give_back import GiveBack
+from steward.decide.scheduling.lend_idle import LendIdle
 from steward.model.actions import CallBack, Lend
+from steward.model.cluster import GIB
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
@@ -92,7 +95,8 @@ def submit(bed: SlurmBed, *options: str, script: str = TRAINING) -> str:
         f"[jobs]\nengine = 'slurm'\n[plugs.slurm]\nconf = '{bed.env['SLURM_CONF']}'\n"
     )
     Path("train.py").write_text(script)
-    what = ("-A", "bio", "--gpus", "1", "--inside", "idle", "--gpu-memory", "8G", *options)
+    memory = () if "--gpu-memory" in options else ("--gpu-memory", "8G")
+    what = ("-A", "bio", "--gpus", "1", "--inside", "idle", *memory, *options)
     made = steward("jobs", "submit", "--config", config, *what, "--", "python3", "train.py")
     assert made.code == 0, made.err
     return made.out.strip()
@@ -284,6 +288,51 @@ def test_the_view_shows_the_loan_until_its_owner_stirs_and_the_policy_calls_it_b
     assert not after.details[JobId(borrower)].held
 
 
+def with_memory(seen: Observation) -> Observation:
+    """Return what Slurm shows with what a driver adds: how much memory GPUs have."""
+    assert seen.cluster is not None
+    nodes = tuple(
+        replace(
+            node,
+            gpus=tuple(
+                replace(gpu, model=replace(gpu.model, memory_bytes=80 * GIB)) for gpu in node.gpus
+            ),
+        )
+        for node in seen.cluster.nodes
+    )
+    return replace(seen, cluster=replace(seen.cluster, nodes=nodes))
+
+
+def test_the_policy_lends_idle_gpus_to_the_job_of_the_same_user_that_fits(
+    bed: SlurmBed, owner: str
+) -> None:
+    theirs = bed.run(
+        *("setpriv", f"--reuid={OTHER}", "--clear-groups", "sbatch", "--parsable", "-A", "bio"),
+        *("--gres=gpu:a100:1", "--comment=steward:inside=8G", "-D", "/tmp", "--wrap", STAY),
+    )
+    unwilling = bed.submit(STAY, "-A", "bio", "--gres=gpu:a100:1")
+    large = submit(bed, "--gpu-memory", "79G")
+    borrower = submit(bed)
+    collector = SlurmCollector(conf=bed.env["SLURM_CONF"], every_s=0.0, up_is_healthy=True)
+    moment = Moment(quiet_share=0.05, stale_after_s=1e6)
+    t_s = time.time()
+    moment.fold(with_memory(collector.collect(t_s)))
+    rows = {f"n1/gpu{each}": gpu_row(0.0, used_gib=2.0) for each in range(8)}
+    moment.fold(Observation(frame=samples(t_s, rows)))
+    view = believing(moment.view(t_s), idle_s=dict.fromkeys(rows, 400.0))
+    idle = finding(owner, "n1/gpu6")
+
+    (made,) = LendIdle().decide(view.with_findings((replace(idle, t_s=t_s),)))
+    unmet = made.action.unmet(view)
+    lent = carried_out(engine(bed), made)
+
+    assert {JobId(each) for each in (theirs, unwilling, large)} <= set(view.details)
+    assert isinstance(made.action, Lend)
+    assert (made.action.owner, made.action.borrower, made.action.way) == (owner, borrower, "beside")
+    assert (unmet, lent.result, lent.gpus) == ("", "done", ("n1/gpu6",))
+    until(lambda: log_of(bed, borrower) == "begins at 0 on 6 kept\n", why="its first line")
+
+
 def test_a_person_who_cancels_a_borrower_ends_its_step(bed: SlurmBed, owner: str) -> None:
     borrower = submit(bed)
     collector = SlurmCollector(conf=bed.env["SLURM_CONF"], every_s=0.0, up_is_healthy=True)
@@ -301,6 +350,28 @@ def test_a_person_who_cancels_a_borrower_ends_its_step(bed: SlurmBed, owner: str
     assert "was cancelled" in call.because
     assert returned.result == "done"
     assert "steward-lent" not in steps(bed)
+
+
+def test_a_job_that_a_person_releases_while_it_is_lent_never_runs_twice_at_once(
+    bed: SlurmBed, owner: str
+) -> None:
+    borrower = submit(bed)
+    made = loan(owner, borrower, 4)
+    carried_out(engine(bed), made)
+    until(lambda: "begins at" in log_of(bed, borrower), why="its first line")
+    shown = steward("jobs", "show", "--config", bed.folder / "steward.toml", borrower, "--json")
+    config = bed.folder / "steward.toml"
+    refused = steward("jobs", "release", "--config", config, borrower)
+
+    bed.run("scontrol", "release", borrower)  # past all that steward says
+    bed.run("scancel", str(int(owner) - 1))
+    until(lambda: log_of(bed, borrower).count("begins at") == 2, why="its start by Slurm")
+
+    assert "steward-lent" not in steps(bed)
+    assert (shown.json["state"], refused.code != 0) == ("running", True)
+    assert f"in job {owner}" in refused.err
+    assert carried_out(engine(bed), back(made)).result == "done"
+    assert bed.state_of(borrower) == "RUNNING"
 
 
 @pytest.mark.parametrize(

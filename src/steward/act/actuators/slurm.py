@@ -172,7 +172,8 @@ class Slurm:
         if self._dry_run:
             plan = failed(f"dry run, nothing was changed: {shown(plan.commands) or plan.text}")
         for command in plan.commands:
-            self._slurm.change(self._notes.seals.sealed(command))
+            with suppress(*((PermanentError,) if plan.races else ())):
+                self._slurm.change(self._notes.seals.sealed(command))
         if plan.beside is not None and not self._dry_run:
             plan.beside()
         if plan.result != "begun":

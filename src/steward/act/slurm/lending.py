@@ -93,9 +93,10 @@ class SlurmLending:
     def _follow(self, run: LoanRun, owner: ListedJob, queue: JobQueue, t_s: float) -> Plan:
         borrower = run.borrower
         if over := _over_before(run, owner, self.wall_s()):
-            return replace(failed(over, *_released(run)), over=True)
+            return replace(failed(over, *_released(run)), over=True, races=True)
         if run.status:
-            return replace(done(f"job {borrower.id} has run", *_released(run)), over=True)
+            plan = done(f"job {borrower.id} has run", *_released(run))
+            return replace(plan, over=True, races=True)
         if run.step:
             return done(f"job {borrower.id} runs as step {run.step} of job {owner.id}, beside it")
         if run.launched_s is not None:
@@ -116,7 +117,8 @@ class SlurmLending:
         run = loan_run(borrower, lent)
         if not run.step or run.status or not self._is_listed(run.step):
             after = "it has ended by itself" if run.ended else f"job {borrower.id} waits again"
-            return done(f"step {run.step or 'none'} is over; {after}", *_released(run))
+            plan = done(f"step {run.step or 'none'} is over; {after}", *_released(run))
+            return replace(plan, races=True)
         return self._ask_and_end(run, decision, t_s)
 
     def _ask_and_end(self, run: LoanRun, decision: Decision, t_s: float) -> Plan:
@@ -131,9 +133,9 @@ class SlurmLending:
             text = f"job {job.id} saves; it is ended in {left_s:.0f} s at the latest"
             return begun(text, next_s=t_s + min(left_s, LOOK_S))
         why = answer or ("it cannot save" if save_s is None else f"not saved in {save_s:.0f} s")
-        return begun(
-            f"step {run.step} is ended: {why}", changes.cancel(run.step), next_s=t_s + LOOK_S
-        )
+        end = changes.cancel(run.step)
+        plan = begun(f"step {run.step} is ended: {why}", end, next_s=t_s + LOOK_S)
+        return replace(plan, races=True)
 
     def _is_listed(self, step: str) -> bool:
         how = ("--noheader", "--steps", f"--jobs={step.partition('.')[0]}", "--format=%i")
@@ -173,7 +175,10 @@ def _place(action: Lend) -> tuple[str, tuple[int, ...]]:
 
 
 def _released(run: LoanRun) -> tuple[Command, ...]:
-    """Return what lets Slurm start the borrower again; one that has ended only reports its end."""
+    """Return what lets Slurm start the borrower again; one that has ended only reports its end.
+
+    Released first: without the word in its comment, a person would have to.
+    """
     job = run.borrower
     inside = None if run.ended else job.mark.inside_bytes
     mark = replace(job.mark, lent=None, hold=False, inside_bytes=inside)
@@ -181,4 +186,4 @@ def _released(run: LoanRun) -> tuple[Command, ...]:
         return ()
     shortest = "1" if run.ended and job.waits else ""
     note = changes.update_job(job.address, comment=mark.comment, time_limit=shortest)
-    return (note, changes.release(job.address)) if job.held_by else (note,)
+    return (changes.release(job.address), note) if job.held_by else (note,)

@@ -40,6 +40,7 @@ class Plan:
     over: bool = False  # a collector cannot see it as undone any more
     job: JobId | None = None  # what it is about, if not the job that the decision names
     noted: QueueEntry | None = None  # the job, with what its comment says then
+    races: bool = False  # with what it ends: a command may come too late, which is no fault
     beside: Callable[[], None] | None = None  # what is done after the commands that is none
 
 

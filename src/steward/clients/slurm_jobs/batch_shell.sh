@@ -114,6 +114,19 @@ exit_if_ended_inside() {
   exit "$steward_code"
 }
 
+# Somebody released it while it ran inside another job: that run ends first, for at most a minute.
+end_inside() {
+  for steward_each in "$STEWARD_JOB_FOLDER"/inside-*/step; do
+    [ -n "$STEWARD_JOB_FOLDER" ] && [ -e "$steward_each" ] && [ ! -e "${steward_each%/step}/status" ] || continue
+    steward_step=$(cat "$steward_each")
+    scancel "$steward_step" 2>/dev/null
+    for steward_wait in $(seq 60); do
+      squeue --noheader --steps --jobs="${steward_step%.*}" --format=%i 2>/dev/null | grep -qx " *$steward_step *" || break
+      sleep 1
+    done
+  done
+}
+
 # Not where the requeue came before the end, which it may have caused, nor where it came later than
 # Slurm takes to learn of an end: then a person wants another run.
 exit_if_ended() {
@@ -137,6 +150,7 @@ look_at_signals() {
 run() {
   exit_if_ended_inside
   [ -n "$steward_inside" ] || exit_if_ended
+  [ -n "$steward_inside" ] || end_inside
   for steward_each in HUP INT QUIT USR1 USR2 TERM ALRM URG; do
     trap "steward_got=\"\$steward_got $steward_each\"" "$steward_each"
   done

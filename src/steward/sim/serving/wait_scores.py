@@ -42,6 +42,7 @@ class ScoredWaits:
     refused: int
     instances: int
     seed: int
+    predicted_s: Floats  # when: at the first look after the arrival
     mean_s: Floats
     sd_s: Floats
     upper_s: Floats
@@ -79,7 +80,7 @@ class _Watched:
 
     inner: ServingEstimator
     types: tuple[InstanceType, ...]
-    predicted: Floats  # [row, 3] mean, sd, bound
+    predicted: Floats  # [row, 4] when, mean, sd, bound
     again: list[tuple[int, float, float, float]] = field(default_factory=list)
     name: str = "watched"
     calls: int = 0
@@ -102,7 +103,8 @@ class _Watched:
     def _keep(self, view: ServingView, *, sample: bool) -> None:
         waits = expected_waits(view)
         new = np.flatnonzero(view.queue > self.last)
-        columns = (waits.mean_s[new], waits.sd_s[new], waits.upper_s[new])
+        when_s = np.full(len(new), view.t_s)
+        columns = (when_s, waits.mean_s[new], waits.sd_s[new], waits.upper_s[new])
         self.predicted[view.queue[new]] = np.stack(columns, axis=1)
         if sample:
             place = self.calls // _EVERY % len(view.queue)
@@ -114,8 +116,10 @@ def misjudged(kind: InstanceType, *, seed: int, off: float = _OFF) -> InstanceTy
     """Return the type with step times that are wrong, each coefficient by itself."""
     draw = np.random.default_rng((seed, 3))
     times = kind.step_times
-    names = ("fixed_s", "prefill_s", "token_s", "token_beyond_s")
-    names += ("sequence_s", "kv_token_s", "attention_s")
+    names = (
+        *("fixed_s", "prefill_s", "token_s", "token_beyond_s"),
+        *("sequence_s", "kv_token_s", "attention_s"),
+    )
     wrong = {name: getattr(times, name) * float(np.exp(draw.uniform(-off, off))) for name in names}
     return replace(kind, step_times=replace(times, **wrong))
 
@@ -139,12 +143,12 @@ def score_waits(
     watched = _Watched(
         inner=estimator,
         types=(misjudged(kind, seed=seed),),
-        predicted=np.full((len(trace), 3), np.nan),
+        predicted=np.full((len(trace), 4), np.nan),
     )
     fleet = Fleet(types=(kind,), instances=(0,) * instances)
     run = simulate(trace, fleet, Fcfs(), estimator=watched)
     rows = np.flatnonzero(np.isfinite(run.ttft_s) & np.isfinite(watched.predicted[:, 0]))
-    mean_s, sd_s, upper_s = watched.predicted[rows].T
+    when_s, mean_s, sd_s, upper_s = watched.predicted[rows].T
     again = np.array(watched.again, np.float64).reshape(-1, 4)
     left_s = run.first_token_s[again[:, 0].astype(np.int64)] - again[:, 1]
     open_still = np.isfinite(left_s) & (left_s > 0)
@@ -155,10 +159,11 @@ def score_waits(
         refused=int(np.isnan(run.sent_s).sum()),
         instances=instances,
         seed=seed,
+        predicted_s=when_s,
         mean_s=mean_s,
         sd_s=sd_s,
         upper_s=upper_s,
-        wait_s=run.ttft_s[rows],
+        wait_s=run.first_token_s[rows] - when_s,
         deadline_class=trace.deadline_class[rows],
         classes=tuple(each.name for each in trace.classes),
         again_mean_s=again[open_still, 2],
@@ -187,7 +192,7 @@ def score_record(scores: Sequence[ScoredWaits]) -> dict[str, Any]:
         **found,
         "p95_error": float(np.quantile(errors, 0.95)) if len(errors) else None,
         "bias": float(np.median(mean_s / np.maximum(wait_s, 1e-9) - 1.0)) if len(errors) else None,
-        "sharpness": float(np.median(upper_s / mean_s)) if len(errors) else None,
+        "sharpness": float(np.median(upper_s / np.maximum(mean_s, 1e-9))) if len(errors) else None,
         "median_wait_s": float(np.median(wait_s)) if len(errors) else None,
         "short": sum(int(len(rows) - rows.sum()) for rows in told),
         "refused": sum(each.refused for each in scores),

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from serving_moments import kind, view
 from steward.decide.serving.demand import demand_of
 from steward.decide.serving.qlm import Qlm, late_order
 from steward.decide.serving.request_groups import fair_tags
 from steward.decide.serving.scaling.slack import Slack
 from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.view import OFF, RUNNING, SENT, SERVING, ServingView
-from test_dispatchers import kind, view
 
 LATE_ARRIVAL = np.full(10, 99.0)  # at 100 s
 

@@ -51,7 +51,8 @@ def arrived(view: ServingView, window_s: float, model: int) -> Ints:
     arrival_s = view.requests.arrival_s
     begin, end = np.searchsorted(arrival_s, (view.t_s - window_s, view.t_s), side="right")
     rows = np.arange(begin, end)
-    return rows[view.requests.model[rows] == model]
+    found: Ints = rows[view.requests.model[rows] == model]
+    return found
 
 
 def scaled_to(view: ServingView, wanted: Mapping[int, int], **more: object) -> Scaling:

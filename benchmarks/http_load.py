@@ -97,9 +97,10 @@ class _Target:
         """Return the server of a URL and what is sent there."""
         parts = urlsplit(url)
         text = json.dumps(body).encode()
+        key = os.environ.get("LOAD_KEY", "x")
         head = (
             f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-            f"Content-Type: application/json\r\nAuthorization: Bearer {os.environ.get('LOAD_KEY', 'x')}\r\n"
+            f"Content-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
             f"Content-Length: {len(text)}\r\n\r\n"
         )
         return _Target(parts.hostname or "", parts.port or 80, head.encode() + text)

@@ -31,7 +31,7 @@ from steward.store.batches import (
     LineFault,
 )
 
-__all__ = ["BatchWorker"]
+__all__ = ["BatchWorker", "set_or_later"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class BatchWorker:
         for id_ in await self.run_in_thread(self.batches.ready):
             await self.run_in_thread(partial(self.batches.finalize, id_))
         await self.run_in_thread(self._count)
-        await _set_or_later(self._look)
+        await set_or_later(self._look)
 
     def _begin(self, batch: BatchRecord) -> None:
         lines = InputLines(
@@ -158,7 +158,7 @@ class BatchWorker:
             self._sending.add(task)
             task.add_done_callback(self._sent)
         if not items or len(items) < room:
-            await _set_or_later(self._wake)
+            await set_or_later(self._wake)
 
     def _enough_room(self) -> bool:
         """Return whether it is worth asking the database for more items."""
@@ -182,7 +182,8 @@ class BatchWorker:
             request_id=item.id,
         )
         try:
-            reply = await asyncio.wait_for(queue.submit(call), item.within_s)
+            async with asyncio.timeout(item.within_s):
+                reply = await queue.submit(call)
         except TimeoutError:
             return  # the batch expires now, with what was not answered
         verdict = judged(item, reply, attempts=self._settings.attempts)
@@ -216,10 +217,11 @@ class BatchWorker:
             self._claims.put_back([item], after_s=verdict.after_s, tried=verdict.failed)
 
 
-async def _set_or_later(event: asyncio.Event) -> None:
+async def set_or_later(event: asyncio.Event) -> None:
     """Wait for an event, or until it is time to look anyway."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), _LOOK_EVERY_S)
+    with suppress(TimeoutError):  # `wait_for` of Python 3.11 loses a cancellation that comes then
+        async with asyncio.timeout(_LOOK_EVERY_S):
+            await event.wait()
 
 
 def _log_fault(task: asyncio.Task[None]) -> None:

@@ -26,8 +26,11 @@ STOPPED_AT = f"{DOMAIN}/replicas-at-stop"  # written before the number is lowere
 
 
 class Deployment:
-    """One Deployment. `connect` reaches the cluster if one is configured; `known_urls` returns
-    what the gateway has: other ready pods are new."""
+    """One Deployment.
+
+    `connect` reaches the cluster if one is configured; `known_urls` returns what the gateway has:
+    other ready pods are new.
+    """
 
     name = "kubernetes"
 

@@ -57,10 +57,9 @@ def serving_type(view: ServingView, model: int) -> int:
     """Return the type that serves a model: the first that is on, else the first that could."""
     instances = view.instances
     on = np.flatnonzero((instances.state != OFF) & (instances.model == model))
-    for kind in [*instances.type[on].tolist(), *range(len(view.types))]:
-        if view.types[kind].model == view.models[model]:
-            return int(kind)
-    return 0
+    kinds = [*instances.type[on].tolist(), *range(len(view.types))]
+    wanted = view.models[model]
+    return next((int(kind) for kind in kinds if view.types[kind].model == wanted), 0)
 
 
 def demand_of(view: ServingView, rows: Ints, *, sds: float = 0.0) -> Demand:

@@ -91,9 +91,7 @@ class Qlm:
         queues = virtual_queues(view, demand, swaps=True)
         plan = searched_plan(groups, queues, bound)
         if plan.penalty < without.penalty - max(1.0, 0.02 * len(demand.rows)):
-            found = planned_swaps(view, groups, queues, plan)
-            if found:
-                return found
+            return planned_swaps(view, groups, queues, plan) or rebalanced(view, demand)
         return rebalanced(view, demand)
 
 
@@ -168,10 +166,9 @@ def _swap_costs(view: ServingView, row: int) -> Floats:
     if len(flying) and view.forecasts is not None:
         drain_s = float(np.nan_to_num(view.forecasts.run_s[kind, flying]).max())
     costs = np.full(len(view.models), np.inf)
-    for model in range(len(view.models)):
-        to = loadable(view, row, model)
-        if to >= 0:
-            costs[model] = drain_s + view.types[to].swap_from_s(view.types[kind])
+    reachable = {model: loadable(view, row, model) for model in range(len(view.models))}
+    for model, to in reachable.items():
+        costs[model] = drain_s + view.types[to].swap_from_s(view.types[kind]) if to >= 0 else np.inf
     return costs
 
 

@@ -176,7 +176,7 @@ def serving() -> Iterator[str]:
     with ExitStack() as stack:
 
         def start(*arguments: str) -> str:
-            command = [steward, "serve", *arguments, "--port", "0"]
+            command = [str(steward), "serve", *arguments, "--port", "0"]
             program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             stack.callback(program.wait, timeout=60)
             stack.callback(program.terminate)

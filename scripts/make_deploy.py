@@ -37,6 +37,10 @@ scrape_configs:
       credentials_file: /etc/prometheus/steward.token
     static_configs:
       - targets: ["127.0.0.1:8787"]
+  # Gateways in front of model servers; `steward serve key` makes the key, if they want one.
+  - job_name: steward-gateway
+    static_configs:
+      - targets: ["127.0.0.1:8788"]
 """
 
 

@@ -1,6 +1,6 @@
 """Takes the pictures in docs/images: starts a demo, waits until it has figures, opens its pages.
 
-Run: python scripts/screenshot.py [--chromium /usr/bin/chromium] [--only pages|lab|job]
+Run: python scripts/screenshot.py [--chromium /usr/bin/chromium] [--only pages|lab|job|serving]
 The picture of the lab needs the Philly trace. That of a job is of one that runs here for a minute.
 """
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +31,9 @@ IDLE_RULE = "gpu-idle-while-allocated"
 WITHIN_S = 120.0
 WORTH_IT = re.compile("(?<!\N{MINUS SIGN})0\\.(0[3-9]|[1-9][0-9]) GPU-h measured")
 ENOUGH = 30  # outcomes, for a curve that can be seen
+ROOM = "8"  # requests that a stand-in runs at once
+SERVED_S = 75.0  # until there are waits, and lines
+LOAD = ("--speed", "3", "--batch-share", "0.5", "--class", "interactive", "--model", "llama-8b")
 SETTLE_MS = 4000  # charts draw and curves arrive
 LENT = "document.querySelectorAll('.st-cells .st-gpu-lent').length >= 3"
 ARGUMENTS = [
@@ -103,7 +106,9 @@ def main() -> None:
     """Start the demo, wait, and take every picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
-    parser.add_argument("--only", choices=("pages", "lab", "job"), help="only some of the pictures")
+    parser.add_argument(
+        "--only", choices=("pages", "lab", "job", "serving"), help="only some of the pictures"
+    )
     given = parser.parse_args()
     IMAGES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
@@ -117,6 +122,17 @@ def main() -> None:
             with steward_up(Path(folder) / "jobs", "--config", str(config)) as client:
                 shot = Shot(name="job", path=f"/jobs/{run_job(client)}")
                 take(browser, str(client.base_url).rstrip("/"), shot, headers=client.headers)
+        if given.only in (None, "serving"):
+            config = Path(folder) / "serving.toml"
+            with serving() as url:
+                config.write_text(f'[serving]\nshown = ["{url}"]\n')
+                with steward_up(
+                    Path(folder) / "serving", "--demo", "--config", str(config)
+                ) as client:
+                    time.sleep(SERVED_S)
+                    shot = Shot(name="serving", path="/serving", height=1180)
+                    address = str(client.base_url).rstrip("/")
+                    take(browser, address, shot, headers=client.headers)
         if given.only in (None, "pages"):
             with steward_up(Path(folder) / "demo", "--demo", "--speed", SPEED) as client:
                 wait_for_figures(client)
@@ -151,6 +167,31 @@ def steward_up(folder: Path, *more: str) -> Iterator[httpx.Client]:
     finally:
         program.terminate()
         program.wait(timeout=60)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """Run a gateway in front of two stand-in servers, under more than they can do."""
+    steward = Path(sys.executable).with_name("steward")
+    with ExitStack() as stack:
+
+        def start(*arguments: str) -> str:
+            command = [str(steward), "serve", *arguments, "--port", "0"]
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            stack.callback(program.wait, timeout=60)
+            stack.callback(program.terminate)
+            assert program.stdout is not None  # noqa: S101 - it is a pipe
+            found = re.search(r"http://[\d.]+:\d+", program.stdout.readline())
+            return found[0] if found else sys.exit(f"{arguments[0]} did not start")
+
+        small = ("stand-in", "--max-sequences", ROOM, "--exact")
+        servers = [start(*small), start(*small)]
+        gateway = start("gateway", "--limit", ROOM, *(f"--upstream={each}" for each in servers))
+        load = ("replay", "azure_llm_2023_conv", "--url", gateway, *LOAD)
+        program = subprocess.Popen([steward, "serve", *load], stdout=subprocess.DEVNULL)
+        stack.callback(program.wait, timeout=60)
+        stack.callback(program.terminate)
+        yield gateway
 
 
 def run_job(client: httpx.Client) -> str:

@@ -12,7 +12,16 @@ import numpy as np
 
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace
-from steward.model.serving.view import QUEUED, SERVING, InstanceColumns, RequestColumns, ServingView
+from steward.model.serving.view import (
+    DONE,
+    QUEUED,
+    RUNNING,
+    SENT,
+    SERVING,
+    InstanceColumns,
+    RequestColumns,
+    ServingView,
+)
 from steward.ports import Dispatcher
 
 
@@ -200,6 +209,16 @@ class Server:
         return sum(each.computed for each in self.running)
 
 
+class Caches:
+    def __init__(self, servers: list[Server], requests: list[Request]) -> None:
+        self.servers = servers
+        self.requests = requests
+
+    def cached_tokens(self, request: int, instance: int) -> int:
+        server = self.servers[instance]
+        return len(server.cached(self.requests[request])) * server.prefix_tokens
+
+
 World = tuple[list[Server], list[Request], list[Request]]  # servers, queue, all requests
 
 
@@ -259,6 +278,13 @@ def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher)
     if not queue or not any(each.room() for each in servers):
         return
     count = len(servers)
+    state = np.full(len(trace), QUEUED)
+    instance = np.full(len(trace), -1)
+    for place, server in enumerate(servers):
+        for code, there in ((SENT, server.waiting), (RUNNING, server.running)):
+            rows = [each.row for each in there]
+            state[rows], instance[rows] = code, place
+    state[[each.row for each in requests if not np.isnan(each.finish_s)]] = DONE
     view = ServingView(
         t_s=now_s,
         queue=np.array([each.row for each in queue]),
@@ -269,12 +295,12 @@ def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher)
             deadline_class=trace.deadline_class,
             tenant=trace.tenant,
             model=np.zeros(len(trace), np.int64),
-            state=np.full(len(trace), QUEUED),
+            state=state,
             generated_tokens=np.array([each.generated for each in requests]),
-            instance=np.full(len(trace), -1),
+            instance=instance,
             sent_s=np.full(len(trace), np.nan),
-            first_token_s=np.full(len(trace), np.nan),
-            finish_s=np.full(len(trace), np.nan),
+            first_token_s=np.array([each.first_s for each in requests]),
+            finish_s=np.array([each.finish_s for each in requests]),
         ),
         instances=InstanceColumns(
             type=np.zeros(count, np.int64),
@@ -291,6 +317,7 @@ def ask(now_s: float, trace: RequestTrace, world: World, dispatcher: Dispatcher)
         models=(servers[0].kind.model,),
         classes=trace.classes,
         tenants=trace.tenants,
+        prefixes=Caches(servers, requests) if trace.prefix_block_tokens else None,
     )
     for row, place in dispatcher.dispatch(view).routes:
         request = requests[row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploying.names import own, series
+from deploying.names import gateway, own, series
 from steward.observe.intake import SILENT_AFTER_S
 from steward.observe.lines.xids import XIDS
 
@@ -46,6 +46,13 @@ _USED, _LEFT = series("fs.used_bytes"), series("fs.available_bytes")
 _FREE = f"{_LEFT} / ({_USED} + {_LEFT})"
 _HEARD = own("steward_agent_last_heard_seconds")
 FS = "{{ $labels.node }} {{ $labels.fs }}"
+
+_MET, _MISSED = (
+    f"increase({gateway(f'requests_{each}_total')}[10m])" for each in ("met", "missed")
+)
+_WITHIN = f"increase({gateway('predicted_waits_within_bound_total')}[1h])"
+_PREDICTED = f"increase({gateway('predicted_waits_total')}[1h])"
+CLASS, UPSTREAM = "{{ $labels.class }}", "{{ $labels.upstream }}"
 
 ALERTS = (
     _alert(
@@ -286,6 +293,59 @@ ALERTS = (
         "Half a second is five samples: causes and effects change places.",
         f"the clock of {NODE} is off",
         "By {{ $value | humanizeDuration }}. Look at chrony or ntpd.",
+    ),
+    _alert(
+        "GatewayMissesDeadlines",
+        f"{_MISSED} / ({_MET} + {_MISSED}) > 0.05\nand {_MET} + {_MISSED} >= 20",
+        "5m",
+        "warning",
+        "One in a hundred is what plans allow; one in twenty for a quarter of an hour, of at least "
+        "twenty requests, is too few instances or a broken one.",
+        f"requests of class {CLASS} miss their deadlines",
+        "{{ $value | humanizePercentage }} in 10 minutes. `steward serve status` shows the queues, "
+        "`steward serve plan` how many instances they need.",
+    ),
+    _alert(
+        "GatewayQueueStuck",
+        f"{gateway('queued')} > 0\n"
+        f"and on (instance) sum by (instance) (increase({gateway('requests_done_total')}[10m])) "
+        "== 0",
+        "10m",
+        "critical",
+        "Requests wait and none has ended in ten minutes, twice over. The longest answers of a "
+        "model take less.",
+        f"requests of class {CLASS} wait and nothing ends",
+        "{{ $value | humanize }} wait. Look at the instances: `steward serve status`.",
+    ),
+    _alert(
+        "GatewayWithoutInstances",
+        f"max by (instance) ({gateway('upstream_up')}) == 0",
+        "1m",
+        "critical",
+        "A minute outlasts a restart behind a load balancer. Requests wait, and then fail.",
+        "no model server gets requests",
+        "All instances of {{ $labels.instance }} are down, starting or draining.",
+    ),
+    _alert(
+        "GatewayInstanceDown",
+        f"{gateway('upstream_up')} == 0\nand on (instance, upstream) "
+        f"increase({gateway('upstream_errors_total')}[15m]) > 0",
+        "5m",
+        "warning",
+        "One that drains or starts has no errors. Five minutes outlast a restart.",
+        f"model server {UPSTREAM} is down",
+        "It fails, and gets no requests. Its own log says why.",
+    ),
+    _alert(
+        "GatewayPredictsBadly",
+        f"{_WITHIN} / {_PREDICTED} < 0.75\nand {_PREDICTED} >= 100",
+        "30m",
+        "info",
+        "Nine of ten waits should stay within their bound. Fewer than three of four, for an hour "
+        "and of at least a hundred, means that the order and scaling rest on wrong times.",
+        "waits are longer than predicted",
+        "Only {{ $value | humanizePercentage }} stayed within their 90 % bound in an hour. A new "
+        "model or other prompts are learnt within some hundred requests.",
     ),
 )
 

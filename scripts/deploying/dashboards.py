@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deploying.names import KEPT, OWN, UNITS, grafana_unit, own, series
+from deploying.names import KEPT, OWN, UNITS, gateway, grafana_unit, own, series
 from steward.model.metric import Metric
 
 __all__ = ["dashboards"]
@@ -32,6 +32,8 @@ NODES = f'{{__name__=~"{series("host.cpu.busy_share")}|{series("gpu.busy_share")
 JOBS = f'{{__name__=~"{series("gpu.busy_share")}|steward_job_.*",job_id!=""}}'
 NODE = ("node", f"label_values({NODES}, node)")
 GPU = ("gpu", f'label_values({series("gpu.busy_share")}{{node=~"$node"}}, gpu)')
+GATEWAY_NAME = ("instance", f"label_values({gateway('queued')}, instance)")
+CLASS = ("class", f"label_values({gateway('queued')}, class)")
 JOB = ("job_id", f"label_values({JOBS}, job_id)")
 
 
@@ -42,6 +44,7 @@ def dashboards() -> dict[str, str]:
         "node": _dashboard("node", "Nodes", _node(), (NODE,)),
         "gpu": _dashboard("gpu", "GPUs", _gpu(), (NODE, GPU)),
         "jobs": _dashboard("jobs", "Jobs", _jobs(), (JOB,)),
+        "serving": _dashboard("serving", "Serving", _serving(), (GATEWAY_NAME, CLASS)),
     }
     return {f"{name}.json": json.dumps(each, indent=1) + "\n" for name, each in made.items()}
 
@@ -127,6 +130,71 @@ def _jobs() -> Iterator[Json]:
     yield _panel("GPUs held", [(held, "{{job_id}}")])
     yield from _chosen("job.cpu.busy_cores", "job.memory.used_bytes", "job.step.mean_seconds")
     yield from _rest(("job", "share"))
+
+
+def _serving() -> Iterator[Json]:
+    every = '{instance=~"$instance"}'
+    mine = '{instance=~"$instance",class=~"$class"}'
+    by = "{{instance}} {{class}}"
+    upstream = "{{instance}} {{upstream}}"
+
+    def of(name: str, chosen: str = mine) -> str:
+        return f"{gateway(name)}{chosen}"
+
+    def rate(name: str, chosen: str = mine) -> str:
+        return f"rate({gateway(name)}{chosen}[5m])"
+
+    kept, missed = rate("requests_met_total"), rate("requests_missed_total")
+    yield _panel(
+        "Promises kept",
+        [(f"{kept} / ({kept} + {missed})", by)],
+        unit="percentunit",
+        about="of the requests that ended in the last 5 minutes",
+    )
+    yield _panel("Requests that ended", [(rate("requests_done_total"), by)], unit="reqps")
+    yield _panel("Requests that wait", [(of("queued"), by)], stacked=True)
+    yield _panel("Requests in flight", [(of("in_flight"), by)], stacked=True)
+    waits = [(of("oldest_wait_seconds"), f"{by}: oldest")]
+    waits.append((of("expected_wait_seconds"), f"{by}: expected for the last"))
+    waits.append((of("bound_wait_seconds"), f"{by}: 90 % bound"))
+    yield _panel("How long they wait", waits, unit="s")
+    for title, name in (
+        ("Wait in the queue (99th percentile)", "queue_wait_seconds_bucket"),
+        ("Time to the first token (99th percentile)", "first_token_seconds_bucket"),
+    ):
+        quantile = f"histogram_quantile(0.99, sum by (instance, class, le) ({rate(name)}))"
+        yield _panel(title, [(quantile, by)], unit="s")
+    within = rate("predicted_waits_within_bound_total", every)
+    yield _panel(
+        "How well waits are predicted",
+        [
+            (of("wait_error_median_share", every), "{{instance}}: median error"),
+            (f"{within} / {rate('predicted_waits_total', every)}", "{{instance}}: within bound"),
+        ],
+        unit="percentunit",
+        about="90 % of waits should stay within their bound",
+    )
+    yield _panel(
+        "Tokens per second", [(of("upstream_tokens_per_second", every), upstream)], stacked=True
+    )
+    flight = f"{of('upstream_running', every)} + {of('upstream_waiting', every)}"
+    yield _panel(
+        "In flight, and limits",
+        [(flight, upstream), (of("upstream_limit", every), f"{upstream}: limit")],
+    )
+    yield _panel("KV caches", [(of("upstream_kv_share", every), upstream)], unit="percentunit")
+    yield _panel("Instances that serve", [(of("upstream_up", every), upstream)], stacked=True)
+    errors = f"increase({of('upstream_errors_total', every)}[5m])"
+    faults = f"increase({of('faults_total', every)}[5m])"
+    yield _panel("Errors of instances in 5 min", [(errors, upstream)])
+    yield _panel("Errors answered in 5 min", [(faults, "{{instance}} {{code}}")])
+    answers = f"sum by (instance, status) ({rate('answers_total', every)})"
+    yield _panel("Answers by status", [(answers, "{{instance}} {{status}}")], unit="reqps")
+    again = [
+        (f"increase({of(f'{name}_total', every)}[5m])", f"{{{{instance}}}}: {name}")
+        for name in ("retries", "evictions", "disconnects")
+    ]
+    yield _panel("Sent again, put back, hung up, in 5 min", again)
 
 
 def _chosen(*names: str) -> Iterator[Json]:

@@ -6,7 +6,7 @@ from steward.model.metric import Metric, MetricKind
 from steward.model.metrics import METRICS
 from steward.observe.translate import exposed_name
 
-__all__ = ["KEPT", "OWN", "grafana_unit", "own", "series"]
+__all__ = ["GATEWAY", "KEPT", "OWN", "gateway", "grafana_unit", "own", "series"]
 
 KEPT = {each.name: each for each in METRICS if each.kind is MetricKind.GAUGE}
 # What steward says about itself and its agents; tests compare this with what `/metrics` has.
@@ -25,6 +25,34 @@ OWN = {
     "steward_turn_last_seconds": "s",
     "steward_turn_decided_seconds": "s",
     "steward_turns_total": "1",
+}
+# What a gateway in front of model servers says; tests compare this with what its `/metrics` has.
+GATEWAY = {
+    "steward_gateway_answers_total": "1",
+    "steward_gateway_bound_wait_seconds": "s",
+    "steward_gateway_disconnects_total": "1",
+    "steward_gateway_evictions_total": "1",
+    "steward_gateway_expected_wait_seconds": "s",
+    "steward_gateway_faults_total": "1",
+    "steward_gateway_first_token_seconds_bucket": "s",
+    "steward_gateway_in_flight": "1",
+    "steward_gateway_oldest_wait_seconds": "s",
+    "steward_gateway_predicted_waits_total": "1",
+    "steward_gateway_predicted_waits_within_bound_total": "1",
+    "steward_gateway_queue_wait_seconds_bucket": "s",
+    "steward_gateway_queued": "1",
+    "steward_gateway_requests_done_total": "1",
+    "steward_gateway_requests_met_total": "1",
+    "steward_gateway_requests_missed_total": "1",
+    "steward_gateway_retries_total": "1",
+    "steward_gateway_upstream_errors_total": "1",
+    "steward_gateway_upstream_kv_share": "1",
+    "steward_gateway_upstream_limit": "1",
+    "steward_gateway_upstream_running": "1",
+    "steward_gateway_upstream_tokens_per_second": "1/s",
+    "steward_gateway_upstream_up": "1",
+    "steward_gateway_upstream_waiting": "1",
+    "steward_gateway_wait_error_median_share": "1",
 }
 UNITS = {
     "By": "bytes",
@@ -48,6 +76,14 @@ def own(name: str) -> str:
     if name not in OWN:
         raise KeyError(name)
     return name
+
+
+def gateway(name: str) -> str:
+    """Return the whole name of one of a gateway's series, if there is one."""
+    whole = f"steward_gateway_{name}"
+    if whole not in GATEWAY:
+        raise KeyError(whole)
+    return whole
 
 
 def grafana_unit(metric: Metric) -> str:

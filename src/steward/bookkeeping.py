@@ -12,6 +12,7 @@ import polars as pl
 from steward.act.guard import Guard
 from steward.errors import StewardError
 from steward.learn.rules import KINDS, RuleTally
+from steward.model.actions import domain_of
 from steward.model.decision import Choice, Decision, StandingApproval
 from steward.model.event import Fault
 from steward.model.finding import Finding, Pattern
@@ -35,8 +36,11 @@ RULES_READ = 20_000  # entries that say how well rules did, where no saved tally
 class Bookkeeping:
     """The loop's memory. A fault of a plug or of the disk ends here and costs its own part only."""
 
-    def __init__(self, journal: Journal, learned: LearnedStates | None = None) -> None:
+    def __init__(
+        self, journal: Journal, learned: LearnedStates | None = None, *, domain: str = "cluster"
+    ) -> None:
         self.journal = journal
+        self.domain = domain
         self.learned = learned
         self.t_s = float("-inf")
         self.faults: deque[Fault] = deque(maxlen=50)
@@ -106,7 +110,15 @@ class Bookkeeping:
             if isinstance(entry.value, StandingApproval):
                 guard.allow(entry.value)
         missed, self.missed_choices = self.missed_choices, []
-        return missed + [entry.value for entry in entries if isinstance(entry.value, Choice)]
+        made = [entry.value for entry in entries if isinstance(entry.value, Choice)]
+        return missed + [each for each in made if self._is_ours(each.decision)]
+
+    def _is_ours(self, decision: DecisionId) -> bool:
+        """Return whether a decision is of this loop's domain; unknown ones are everybody's."""
+        read = partial(self.journal.read, kinds=("decision",), ids=(decision,), limit=1)
+        found: list[JournalEntry] = self.attempt("journal", read, [])
+        values = [entry.value for entry in found if isinstance(entry.value, Decision)]
+        return all(domain_of(each.action) == self.domain for each in values)
 
     def due_outcomes(self, t_s: float) -> list[Outcome]:
         """Return the outcomes that can be judged fairly now.

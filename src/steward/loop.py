@@ -94,7 +94,7 @@ class Loop(Generic[V]):
         self._disk = DiskThread("telemetry")  # done before samples of the next turn are kept
         self._time = SteadyTime(clock, least_s=every_s)
         self._turns = 0
-        self._book = Bookkeeping(journal, learned)
+        self._book = Bookkeeping(journal, learned, domain=stages.domain)
         lines = self._recorded_lines(clock.now_s()) if stages.recognisers else ()
         resume(self._book, stages, self.view, clock.now_s(), lines=lines)
         self._weigh_rules(clock.now_s(), first=True)

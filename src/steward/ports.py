@@ -11,6 +11,7 @@ knows no domain by name; `DomainState` and `Verifier` are what a domain brings b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -35,6 +36,8 @@ __all__ = [
     "Dispatcher",
     "DomainState",
     "Estimator",
+    "Evicts",
+    "KeepsFiles",
     "Learner",
     "Lister",
     "Meter",
@@ -268,6 +271,14 @@ class Dispatcher(Protocol):
         ...
 
 
+@runtime_checkable
+class Evicts(Protocol):
+    """A dispatcher that takes running work from instances: called without room, too."""
+
+    @property
+    def evicts(self) -> bool: ...
+
+
 class Scaler(Protocol):
     """Chooses how many instances of which type there are, every `every_s`. Pure."""
 
@@ -329,6 +340,15 @@ class Timed(Protocol):
 
     def next_s(self) -> float | None:
         """Return when the next of it is due, None if nothing is."""
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """An actuator that keeps something of its own over a restart."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep it in this folder of the store, which may not be there yet."""
         ...
 
 

@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from steward.act.guard import Guard
 from steward.bookkeeping import Bookkeeping
+from steward.model.actions import domain_of
 from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
 from steward.model.event import LogLine
 from steward.model.finding import Finding, Recurrence
@@ -36,7 +37,11 @@ def resume(
     journal = book.journal
     book.t_s = now_s
     book.last_choice_seq = journal.newest()
-    stories = _recent_stories(journal, since_s=now_s - RESUMED_S)
+    stories = [
+        each
+        for each in _recent_stories(journal, since_s=now_s - RESUMED_S)
+        if domain_of(each.decision.action) == stages.domain
+    ]
     for entry in journal.read(kinds=("approval",), newest_first=True, limit=APPROVALS_READ)[::-1]:
         if isinstance(entry.value, StandingApproval):
             stages.desk.guard.allow(entry.value)

@@ -26,3 +26,4 @@ class Stages(Generic[V]):
     desk: Desk
     verifier: Verifier[V]
     recognisers: Sequence[Recogniser[V]] = ()
+    domain: str = "cluster"  # whose decisions these are: loops of several domains share a journal

@@ -1,7 +1,4 @@
-"""Validates our own resources by their definitions, as the API server does.
-
-CEL rules (`x-kubernetes-validations`) are not evaluated here.
-"""
+"""Validates our own resources by their definitions, as the API server does, CEL rules included."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from beds.kube_rules import broken_rule
 from steward.clients.kubernetes.custom_resources import custom_resources
 
 
@@ -86,9 +84,18 @@ _CHECKS = {
 } | {plural: jsonschema_rs.validator_for(schema) for plural, schema in _KUEUE.items()}
 
 
-def wrong_field(plural: str, raw: Mapping[str, Any]) -> str:
-    """Return what is wrong with an object, or an empty text."""
+_SCHEMAS = {
+    each["spec"]["names"]["plural"]: each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for each in custom_resources()
+}
+
+
+def wrong_field(plural: str, raw: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> str:
+    """Return what is wrong with an object, or with its change, or an empty text."""
     if plural not in _CHECKS:
         return ""
     found = next(iter(_CHECKS[plural].iter_errors(dict(raw))), None)
-    return f"{'.'.join(map(str, found.instance_path))}: {found.message}" if found else ""
+    if found is not None:
+        return f"{'.'.join(map(str, found.instance_path))}: {found.message}"
+    before = None if old is None else dict(old)
+    return broken_rule(_SCHEMAS[plural], dict(raw), before) if plural in _SCHEMAS else ""

@@ -28,6 +28,7 @@ KINDS = {
     "workloads": "Workload",
     "admissionchecks": "AdmissionCheck",
     "namespaces": "Namespace",
+    "deployments": "Deployment",
 }
 FIXED_OF_JOBS = ("template", "selector", "completionMode")
 Key = tuple[str, str, str]  # verb, resource with subresource, group
@@ -182,7 +183,7 @@ class KubeStore:
     def _validated(
         self, plural: str, new: Mapping[str, Any], old: Mapping[str, Any] | None
     ) -> None:
-        if fault := wrong_field(plural, new):
+        if fault := wrong_field(plural, new, old):
             raise ApiError(422, fault)
         if plural == "jobs" and not _spec(_spec(new).get("template", {})).get("containers"):
             raise ApiError(422, "spec.template.spec.containers: Required value")

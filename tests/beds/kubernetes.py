@@ -42,6 +42,7 @@ class KubeDouble(KubeStore):
         self.asked: list[str] = []
         self.clients: list[Api] = []
         self.address = ""
+        self.before_patch: Callable[[], object] | None = None  # called once: another is quicker
 
     def access(self, bearer: str = "right") -> Credentials:
         return Credentials(server=self.address, token=bearer)
@@ -133,6 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         target, manager, body = self._sent()
         assert self.headers["Content-Type"] == "application/merge-patch+json"
+        before, self.double.before_patch = self.double.before_patch, None
+        if before is not None:
+            before()
         self.double.asked.append(f"{self.path.partition('?')[0]}?patch")
         self._guarded(
             lambda: self._json(
@@ -178,7 +182,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._status(fault.code, str(fault), retry_after=fault.retry_after)
 
     def _named(self, target: _Target) -> dict[str, Any]:
-        return self.double.named(target.plural, target.name, target.namespace)
+        found = self.double.named(target.plural, target.name, target.namespace)
+        return _scale_of(found) if target.below == "scale" else found
 
     def _discover(self) -> None:
         if not self.double.installed:
@@ -316,6 +321,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _scale_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the scale subresource of an object, which has its version."""
+    labels = raw["spec"].get("selector", {}).get("matchLabels", {})
+    return {
+        "kind": "Scale",
+        "metadata": raw["metadata"],
+        "spec": {"replicas": raw["spec"].get("replicas", 1)},
+        "status": {"selector": ",".join(f"{key}={value}" for key, value in labels.items())},
+    }
 
 
 def _inside(target: _Target, raw: dict[str, Any]) -> bool:

@@ -32,6 +32,7 @@ save() { look; echo $at > "$me.new"; mv "$me.new" "$me.at"; put saved; }
 trap save USR2
 trap 'look; put stopped; kill $!; exit 143' TERM
 look
+[ -e "$me.done" ] && exit "$(cat "$me.done")"  # as docs/slurm.md advises: over, then requeued
 exec 9> "$me.lock"
 flock -n 9 || put twice
 put begin
@@ -40,6 +41,8 @@ while look; (( at < $2 )); do
     sleep $(( left / 1000 )).$(printf %03d $(( left % 1000 ))) 9>&- &
     wait $!
 done
+trap '' TERM USR2
+echo "$3" > "$me.done"
 put end
 exit $3
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,45 @@ def test_the_policies_are_listed() -> None:
     assert {each["name"] for each in steward("serve", "policies", "--json").json} >= {
         *("fcfs", "edf", "priority", "round-robin", "least-loaded")
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--fault", "melt=0.1"), "there is no fault called 'melt'; known: cut, error, garbage"),
+        (("--fault", "reset=often"), "the share of reset is 'often', not a number from 0 to 1"),
+        (("--fault", "reset=0.9", "--fault", "cut=0.2"), "shares of faults are"),
+        (("--metrics", "vlm"), "there is no dialect of metrics called 'vlm'"),
+        (("--max-sequences", "64", "--max-batched-tokens", "8"), "no prompt would be computed"),
+    ],
+)
+def test_a_stand_in_that_cannot_be_says_why(options: tuple[str, ...], said: str) -> None:
+    answer = steward("serve", "stand-in", "--port", "0", *options)
+
+    assert answer.code == 2
+    assert said in answer.err
+    assert "hint:" in answer.err
+
+
+def test_a_stand_in_names_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        answer = steward("serve", "stand-in", "--port", str(port))
+
+    assert answer.code == 2
+    assert f"127.0.0.1:{port}" in answer.err
+
+
+@pytest.mark.real
+def test_the_demo_shows_a_batch_that_fills_the_gaps_of_chat() -> None:
+    answer = steward("serve", "demo", "--seconds", "5", "--items", "40", "--json")
+
+    assert answer.code == 0
+    found = answer.json
+    assert found["batch_answered"] == found["batch_items"] == 40
+    assert found["chat_failed"] == 0
+    assert found["chat_requests"] > 0
+    assert "/steward/v1/status" in answer.err

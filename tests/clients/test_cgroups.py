@@ -136,6 +136,29 @@ def test_a_process_is_where_its_job_is(tmp_path: Path) -> None:
     assert groups.of_pid(4242) == ""
 
 
+@pytest.mark.parametrize(
+    ("environ", "borrower"),
+    [
+        (b"A=1\0STEWARD_LENT_TO=15\0STEWARD_LENT_STEP=12.3\0", "15"),
+        (b"STEWARD_LENT_TO=15\0STEWARD_LENT_STEP=12.4\0", None),  # inherited from elsewhere
+        (b"STEWARD_LENT_TO=../15\0STEWARD_LENT_STEP=12.3\0", None),
+        (b"\xff\0=\0", None),
+    ],
+)
+def test_a_process_of_a_step_that_borrows_belongs_to_the_borrower(
+    tmp_path: Path, environ: bytes, borrower: str | None
+) -> None:
+    for pid, path in (("7", "/slurm/uid_0/job_12/step_3/user/task_0"), ("8", "/slurm/job_12")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cgroup").write_text(f"0::{path}\n")
+        (tmp_path / pid / "environ").write_bytes(environ)
+    groups = CgroupReader(tmp_path / "none", tmp_path)
+
+    assert groups.borrower_of_pid(7) == borrower
+    assert groups.borrower_of_pid(8) is None
+    assert groups.borrower_of_pid(4242) is None
+
+
 def test_a_machine_without_control_groups_has_no_jobs(tmp_path: Path) -> None:
     groups = CgroupReader(tmp_path / "nothing", tmp_path)
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,14 @@ from beds.slurmrestd import DAEMON, jwt_conf, rest_on_port, rest_on_socket, toke
 from factories import decision
 from patience import LONG_S, until
 from steward.act.actuators.slurm import Slurm as SlurmActuator
-from steward.clients.slurm import RestSettings, SlurmCommands, SlurmRest, changes, slurm_reader
+from steward.clients.slurm import (
+    RestSettings,
+    SlurmCommands,
+    SlurmJob,
+    SlurmRest,
+    changes,
+    slurm_reader,
+)
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm.rest import RestServer
 from steward.clients.slurm.rest_control import RestControl
@@ -103,6 +111,39 @@ def control(address: str, file: Path | None = None, *, bed: SlurmBed | None = No
 
 def by_commands(bed: SlurmBed) -> SlurmCommands:
     return SlurmCommands(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S)
+
+
+# -- accounting --------------------------------------------------------------------------------
+
+
+def test_accounting_of_slurmrestd_is_that_of_the_commands_but_for_exit_statuses(
+    busy: SlurmBed, port: str, tmp_path: Path
+) -> None:
+    again = busy.submit(STAY, "-A", "bio", "--requeue", "-w", "n1")
+    busy.wait_for(lambda: busy.state_of(again) == "RUNNING", why="a job that runs")
+    busy.run("scontrol", "requeue", again)
+    busy.wait_for(lambda: busy.state_of(again) == "PENDING", why="its requeue")
+    busy.run("scancel", again)
+    busy.run("sacctmgr", "-i", "modify", "account", "bio", "set", "GrpTRES=gres/gpu=16")
+    file = token(busy, "root", file=tmp_path / "t")
+    settings = RestSettings(address=port, token_file=str(file))
+    rest = slurm_reader(settings, folder=NOWHERE, conf="", timeout_s=LONG_S)
+    commands = by_commands(busy)
+
+    def runs(reader: SlurmRest | SlurmCommands) -> list[SlurmJob]:
+        found = reader.ended(past_s=3600.0, every_run=True)
+        ran = (job for job in found if job.nodes and job.end_s)  # it leaves out what never ran
+        same = (replace(job, exit_code=0, signal=0, cluster="") for job in ran)
+        return sorted(same, key=lambda job: (job.submit_s, job.id))
+
+    until(lambda: runs(rest) == runs(commands), why=lambda: f"{runs(rest)} {runs(commands)}")
+    found = rest.accounting()
+
+    assert {"REQUEUED"} <= {state for job in runs(rest) for state in job.states}
+    assert {each.name: each for each in found.accounts} == {
+        each.name: each for each in commands.accounting().accounts
+    }
+    assert "bio" in {each.name for each in found.accounts if each.gpu_limit == 16}
 
 
 # -- watching ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fake_slurm import FakeSlurm, as_asked
 from patience import LONG_S
 from steward.clients.slurm.commands import SlurmCommands
 from steward.clients.slurm.control import QueueTop, RequestBudget, SlurmControl
-from steward.clients.slurm.job_mark import MOST_BYTES, MOST_NICE, JobMark, LastDecision
+from steward.clients.slurm.job_mark import MOST_BYTES, MOST_NICE, Borrowed, JobMark, LastDecision
 from steward.clients.slurm.program import SEPARATOR, Answer, SlurmError
 from steward.clients.slurm.queue_entry import entry_from_line
 from steward.clients.slurm.refusals import refusal
@@ -429,3 +429,21 @@ def test_the_first_in_line_is_the_highest_of_those_that_steward_has_not_raised(
     assert highest == QueueTop(first=150, second=125)
     assert known == QueueTop(first=150, second=120)
     assert slurm.highest_priority("gpu") == QueueTop(first=0, second=0)
+
+
+def test_a_loan_is_read_as_it_was_written() -> None:
+    lent = Borrowed(id="d-1", owner="12", t_s=5.5, node="n-1.x", gpus=(0, 3))
+    mark = JobMark(rest="mine", inside_bytes=24 * 2**30, lent=lent)
+
+    assert mark.comment == "mine steward:inside=24G steward:lent=d-1@12~5.5+n-1.x/0,3"
+    assert JobMark.read(mark.comment) == mark
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["inside", "inside=0G", "inside=24", "inside=99999G", "lent=d@1~2", "lent=d@1~2+../0", "lent="],
+)
+def test_a_word_about_a_loan_that_cannot_be_is_none_of_ours(word: str) -> None:
+    mark = JobMark.read(f"steward:{word}")
+
+    assert (mark.inside_bytes, mark.lent, mark.rest) == (None, None, f"steward:{word}")

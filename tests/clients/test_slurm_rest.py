@@ -21,7 +21,6 @@ from steward.clients.slurm import (
     RestSettings,
     SlurmCommands,
     SlurmError,
-    SlurmMissingError,
     SlurmRest,
     changes,
     slurm_reader,
@@ -100,7 +99,7 @@ def test_the_collector_sees_a_cluster_that_only_slurmrestd_shows(fake: FakeSlurm
 
     found = slurm.available()
     assert (found.status, "v0.0.38" in found.reason) == ("ok", True)
-    assert "without accounting: no sacct here" in found.reason
+    assert "without accounting" not in found.reason  # it serves that of slurmdbd
     assert len(seen.jobs) == 7
     assert seen.cluster is not None
     assert len(seen.cluster.gpus) == 32
@@ -157,9 +156,139 @@ def test_errors_of_a_controller_that_is_down_are_no_empty_queue(fake: FakeSlurmr
     assert not slurm.answers()
 
 
-def test_accounting_is_missing_where_no_sacct_is(fake: FakeSlurmrestd) -> None:
-    with pytest.raises(SlurmMissingError):
+@pytest.fixture
+def accounted(fake: FakeSlurmrestd) -> FakeSlurmrestd:
+    """Return one that has accounting, too."""
+    for path, name in (("jobs", "past-jobs"), ("associations", "associations"), ("qos", "qos")):
+        fake.says(f"GET /slurmdb/v0.0.38/{path}", recorded(name))
+    return fake
+
+
+def test_ended_jobs_are_read_from_slurmdbd_where_no_sacct_is(accounted: FakeSlurmrestd) -> None:
+    slurm = reader(accounted.address)
+
+    every = slurm.ended(past_s=3600.0, up_to_s=60.0, every_run=True)
+    last = {job.id: job for job in slurm.ended(past_s=3600.0)}
+
+    assert sorted((job.id, *job.states) for job in every) == [
+        ("1", "FAILED"),
+        ("2", "FAILED"),
+        ("3", "COMPLETED"),
+        ("4", "CANCELLED"),
+        ("4", "REQUEUED"),
+        ("5", "FAILED"),
+        ("6", "CANCELLED"),
+        ("7", "COMPLETED"),
+    ]
+    assert last["4"].states == ("CANCELLED",)
+    gpus = last["1"]
+    assert (gpus.gpus, gpus.cpus, gpus.nodes, gpus.limit_s) == (2, 1, ("n1",), 525_600 * 60.0)
+    assert (gpus.submit_s, gpus.start_s, gpus.end_s) == (1795038020, 1795038021, 1795038021)
+    assert (last["2"].signal, last["6"].limit_s) == (11, 600.0)
+    assert (last["7"].array, last["1"].array) == ("3_0", "")
+    asked = [path for _, path, _, _ in accounted.requests if "slurmdb" in path]
+    assert "start_time=now-3601seconds&end_time=now-60seconds&skip_steps=true" in asked[0]
+
+
+def test_accounts_and_limits_are_read_from_slurmdbd(accounted: FakeSlurmrestd) -> None:
+    found = reader(accounted.address).accounting()
+
+    assert {each.name: (each.parent, each.gpu_limit, each.qos) for each in found.accounts} == {
+        "root": ("", None, ("normal",)),
+        "bio": ("root", 16, ("normal",)),
+        "vision": ("root", None, ("boost", "normal")),
+    }
+    assert found.qos_gpu_limits == (("boost", 4),)
+
+
+def test_no_jobs_in_a_span_are_no_fault(accounted: FakeSlurmrestd) -> None:
+    accounted.says("GET /slurmdb/v0.0.38/jobs", recorded("nothing"))
+
+    assert reader(accounted.address).ended(past_s=60.0) == []
+
+
+def test_where_slurmdbd_does_not_answer_accounting_is_missing(fake: FakeSlurmrestd) -> None:
+    fake.says("GET /slurmdb/v0.0.38/jobs", recorded("down"), code=500)
+
+    with pytest.raises(SlurmError) as fault:
         reader(fake.address).ended(past_s=60.0)
+
+    assert "AuthAltTypes" in fault.value.hint
+
+
+NEWER = {  # as the documentation of v0.0.41 has it; not recorded
+    "job_id": 12,
+    "name": "train",
+    "user": "ada",
+    "account": "bio",
+    "partition": "gpu",
+    "state": {"current": ["NODE_FAIL"], "reason": "None"},
+    "exit_code": {
+        "status": ["ERROR"],
+        "return_code": {"set": True, "infinite": False, "number": 3},
+        "signal": {"id": {"set": False, "infinite": False, "number": 0}, "name": ""},
+    },
+    "time": {
+        "submission": 100,
+        "start": 200,
+        "end": 300,
+        "limit": {"set": True, "infinite": False, "number": 60},
+    },
+    "priority": {"set": True, "infinite": False, "number": 7},
+    "nodes": "n[1-2]",
+    "array": {"job_id": 11, "task_id": {"set": True, "infinite": False, "number": 4}, "task": ""},
+    "tres": {
+        "requested": [{"type": "gres", "name": "gpu:a100", "id": 1002, "count": 8}],
+        "allocated": [
+            {"type": "cpu", "name": "", "id": 1, "count": 64},
+            {"type": "mem", "name": "", "id": 2, "count": 1024},
+            {"type": "energy", "name": "", "id": 3, "count": -2},
+            {"type": "gres", "name": "gpu", "id": 1001, "count": 8},
+            {"type": "gres", "name": "gpu:a100", "id": 1002, "count": 8},
+        ],
+    },
+}
+
+
+def test_the_documented_shape_of_newer_versions_is_read(fake: FakeSlurmrestd) -> None:
+    flags = {"parameters": [{"name": "flags"}, {"name": "skip_steps"}]}
+    get: dict[str, object] = {"get": {"parameters": []}}
+    paths = {"slurm/v0.0.41/jobs/": get, "slurmdb/v0.0.41/jobs/": {"get": flags}}
+    paths |= {"slurmdb/v0.0.41/associations/": get, "slurmdb/v0.0.41/qos/": get}
+    fake.speaks({"paths": {f"/{path}": methods for path, methods in paths.items()}})
+    endless = {**NEWER, "job_id": 13, "time": {**NEWER["time"], "limit": {"infinite": True}}}
+    fake.says("GET /slurmdb/v0.0.41/jobs/", json.dumps({"jobs": [NEWER, endless, {}]}).encode())
+    account = {
+        "account": "bio",
+        "cluster": "c",
+        "parent_account": "root",
+        "user": "",
+        "partition": "",
+        "shares_raw": 5,
+        "qos": ["normal"],
+        "default": {"qos": ""},
+        "max": {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 4}]}},
+    }
+    user = {**account, "user": "ada"}
+    fake.says(
+        "GET /slurmdb/v0.0.41/associations/", json.dumps({"associations": [account, user]}).encode()
+    )
+    qos = {"name": "boost", "limits": {"max": {"tres": {"total": []}}}}
+    fake.says("GET /slurmdb/v0.0.41/qos/", json.dumps({"qos": [qos]}).encode())
+    slurm = reader(fake.address)
+
+    job, other = slurm.ended(past_s=60.0, every_run=True)
+    found = slurm.accounting()
+
+    assert (job.states, job.exit_code, job.signal, job.array) == (("NODE_FAIL",), 3, 0, "11_4")
+    assert (job.gpus, job.gpu_types, job.cpus, job.memory_bytes) == (8, ("a100",), 64, 2**30)
+    assert (job.nodes, job.limit_s, job.priority) == (("n1", "n2"), 3600.0, 7)
+    assert (other.limit_s, slurm.refused) == (None, 1)
+    assert "flags=DUPLICATES" in next(p for _, p, _, _ in fake.requests if "slurmdb" in p)
+    assert [(each.name, each.parent, each.shares, each.gpu_limit) for each in found.accounts] == [
+        ("bio", "root", 5, 4)
+    ]
+    assert found.qos_gpu_limits == ()
 
 
 def test_without_an_address_the_commands_are_asked() -> None:

@@ -297,3 +297,25 @@ def test_a_job_that_does_not_say_what_it_needs_on_a_gpu_gets_no_place_beside_ano
     (made,) = LendIdle().decide(holders(job("j1", on=[GPU], yielding=SUSPENDS), waiting=silent))
     assert isinstance(made.action, Lend)
     assert made.action.way == "suspended"
+
+
+@pytest.mark.parametrize(
+    ("borrows", "user", "lent"),
+    [("own", "ada", True), ("own", "eve", False), ("own", "", False), ("no", "ada", False)],
+)
+def test_where_an_engine_lends_within_one_users_jobs_no_other_borrows(
+    *, borrows: str, user: str, lent: bool
+) -> None:
+    holder = job("j1", on=[GPU], user="ada")
+    seen = holders(holder, waiting=job("j2", user=user, borrows=borrows))
+
+    assert borrowers(LendIdle().decide(seen)) == (["j2"] if lent else [])
+
+
+def test_a_job_that_no_holder_of_its_user_helps_stops_no_other_from_borrowing() -> None:
+    theirs = job("j2", user="eve", borrows="own")
+    ours = job("j3", user="ada", borrows="own", submit_s=5.0)
+    seen = idle_holder(theirs, ours)
+    seen = replace(seen, details={**seen.details, "j1": job("j1", on=[GPU], user="ada")})
+
+    assert borrowers(LendIdle().decide(seen)) == ["j3"]

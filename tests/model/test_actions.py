@@ -10,6 +10,7 @@ import pytest
 from factories import finding, job, loan, node, view
 from steward.model.actions import (
     ACTIONS,
+    SERVING_ACTIONS,
     Budget,
     CallBack,
     CapPower,
@@ -32,6 +33,7 @@ from steward.model.job import Checkpointing, JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import YARDSTICKS
 
+OF_CLUSTERS = sorted(name for name, cls in ACTIONS.items() if cls not in SERVING_ACTIONS)
 GPU, OTHER = GpuId("n1/gpu0"), GpuId("n1/gpu1")
 J1, J2, N1 = JobId("j1"), JobId("j2"), NodeId("n1")
 ELASTIC = JobShape(gpus=1, max_gpus=2)
@@ -61,7 +63,7 @@ SAMPLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize("name", OF_CLUSTERS)
 def test_an_action_describes_itself_and_names_its_budget_and_yardstick(name: str) -> None:
     action = SAMPLES[name]
 
@@ -74,7 +76,7 @@ def test_an_action_describes_itself_and_names_its_budget_and_yardstick(name: str
     assert action.acts_on in (None, J1, J2)
 
 
-@pytest.mark.parametrize("name", sorted({*ACTIONS} - {"call-back", "undrain", "lend"}))
+@pytest.mark.parametrize("name", sorted({*OF_CLUSTERS} - {"call-back", "undrain", "lend"}))
 def test_an_action_can_be_done_where_it_fits_and_says_why_where_it_does_not(name: str) -> None:
     action = SAMPLES[name]
 
@@ -84,7 +86,7 @@ def test_an_action_can_be_done_where_it_fits_and_says_why_where_it_does_not(name
         assert action.unmet(NOBODY)
 
 
-@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize("name", OF_CLUSTERS)
 def test_undoing_twice_is_doing_it_again_or_cannot_be_done(name: str) -> None:
     undo = SAMPLES[name].undo(DecisionId("d-1"))
 
@@ -118,6 +120,11 @@ def draining(seen: ClusterView) -> ClusterView:
                 ]
             ),
             "does not fit beside j1",
+        ),
+        (
+            SAMPLES["lend"],
+            view(jobs=[job("j1", on=(GPU,), user="ada"), job("j2", user="eve", borrows="own")]),
+            "another user's",
         ),
         (
             replace(SAMPLES["lend"], way="suspended"),

@@ -7,7 +7,7 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +32,15 @@ class Running:
 
 @contextmanager
 def running(
-    folder: Path, *, autonomy: str = "approve", host: str = "127.0.0.1"
+    folder: Path,
+    *,
+    autonomy: str = "approve",
+    host: str = "127.0.0.1",
+    gateways: Sequence[str] = (),
 ) -> Iterator[Running]:
     """Run the tiny world's service in a folder of its own until the block ends."""
     program = subprocess.Popen(
-        [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy],
+        [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy, *gateways],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.real
 PAGES = {
     "/": "GPUs",
     "/nodes": "Nodes",
+    "/serving": "No gateway is configured",
     "/findings": "Findings",
     "/decisions": "Decisions",
     "/savings": "rests on",

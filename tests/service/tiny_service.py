@@ -1,4 +1,7 @@
-"""Serves the tiny world, as `steward up` would: python tiny_service.py FOLDER HOST AUTONOMY."""
+"""Serves the tiny world, as `steward up` would.
+
+python tiny_service.py FOLDER HOST AUTONOMY [GATEWAY…]
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class HeadStart:
             self._began_s = time.monotonic()
 
 
-def main(folder: str, host: str, autonomy: str) -> None:
+def main(folder: str, host: str, autonomy: str, *gateways: str) -> None:
     clock = HeadStart()
     loop = tiny_loop(Path(folder), TinyWorld(), clock, autonomy=Autonomy(autonomy))
     while clock.ahead:  # before anybody can ask: the first decision is there when it listens
@@ -58,6 +61,7 @@ def main(folder: str, host: str, autonomy: str) -> None:
         {
             "site": {"name": "tiny"},
             "store": {"folder": folder},
+            "serving": {"shown": gateways},
             "service": {
                 "host": host,
                 "port": 0,

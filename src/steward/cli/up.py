@@ -29,6 +29,7 @@ from steward.errors import StewardError, unknown_name
 if TYPE_CHECKING:
     from steward.config import Draft, Settings
     from steward.config.local_jobs import LocalJobRunner
+    from steward.config.serving_loop import ServingRunner
     from steward.loop import Loop
     from steward.model.decision import Autonomy
     from steward.model.view import ClusterView
@@ -171,7 +172,10 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         print_note("the first job on a machine waits a minute or two: what schedules is compiled")
     try:
         before = _saved_before(loop, plan.settings)
-        with site_processes(plan.sites, config=plan.config, folder=plan.folder) as sites:
+        with (
+            _serving(plan),
+            site_processes(plan.sites, config=plan.config, folder=plan.folder) as sites,
+        ):
             serve(
                 loop,
                 plan.settings,
@@ -192,6 +196,14 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         if jobs is not None:
             jobs.store.close()
     print_note(f"stopped after {loop.status.turns} turns; the data is in {plan.folder}")
+
+
+def _serving(plan: _Plan) -> ServingRunner:
+    """Return what scales model servers; nothing in a demo, whose world has none."""
+    from steward.clock import WallClock
+    from steward.config.serving_loop import ServingRunner
+
+    return ServingRunner([]) if plan.demo else ServingRunner.open(plan.settings, clock=WallClock())
 
 
 def _schedules_at_once() -> bool:

@@ -27,6 +27,8 @@ _KINDS = (
     ("pod:", re.compile(r"kubepods.*?[/-]pod([0-9a-f]{8}[0-9a-f_-]{24,28})(?:\.slice)?(?=/|$)")),
     ("container:", re.compile(r"(?<!conmon)[/:-]([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?=/|$)")),
 )
+_STEP = re.compile(r"/job_(\d+)/step_(\d+)(?=/|$)")
+_MOST_ENVIRON = 2**20
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # systemd writes `a-b` as `a\x2db` in names of units
 # Where no job is yet: controllers that engines like to use, then any other.
 _PREFERRED = ("memory", "cpuacct", "cpu", "freezer", "cpuset", "pids", "devices", "blkio")
@@ -92,6 +94,24 @@ class CgroupReader:
         return min(
             paths, key=lambda path: (_rank_and_job(path)[0], -path.count("/"), path), default=""
         )
+
+    def borrower_of_pid(self, pid: int) -> JobId | None:
+        """Return the job that a process belongs to inside another one's allocation; None: neither.
+
+        steward names it in the environment of the step that it runs (`loan_run.py`). Whoever writes
+        that there themselves only divides what their own job uses.
+        """
+        step = _STEP.search(self.of_pid(pid))
+        if step is None:
+            return None
+        try:
+            with (self._proc / str(pid) / "environ").open("rb") as opened:
+                words = opened.read(_MOST_ENVIRON).decode("utf-8", "replace").split("\0")
+        except OSError:
+            return None  # it has ended, or is not ours to read
+        given = dict(word.partition("=")[::2] for word in words)
+        to, where = given.get("STEWARD_LENT_TO", ""), given.get("STEWARD_LENT_STEP")
+        return JobId(to) if to.isdecimal() and where == f"{step[1]}.{step[2]}" else None
 
     def paths(self) -> dict[str, JobId]:
         """Return all control groups that belong to jobs now, those inside others included."""

@@ -41,7 +41,7 @@ from steward.observe.intake import Intake
 from steward.observe.logs.live_entries import LiveEntries
 from steward.observe.receive import Decoders
 from steward.observe.watch import Watch
-from steward.ports import Actuator, Collector, Estimator, Learner, Recogniser
+from steward.ports import Actuator, Collector, Estimator, KeepsFiles, Learner, Recogniser
 from steward.registry import resolve
 from steward.stages import Stages
 from steward.store.journal import open_journal
@@ -104,7 +104,7 @@ def assemble(
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
         recognisers=_recognisers(standings, settings.rules, questions),
         policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
-        desk=Desk(guard, actuator or make.one("actuator", settings.act.actuator, ACTUATORS)),
+        desk=Desk(guard, actuator or _engine(make, settings)),
         verifier=ClusterVerifier(
             quiet_share=observe.quiet_share, stale_after_s=observe.stale_after_s, meter=meter
         ),
@@ -125,6 +125,13 @@ def assemble(
     if jobs is not None:
         loop.wake = jobs.wake
     return loop
+
+
+def _engine(make: _Maker, settings: Settings) -> Actuator[Action]:
+    made = make.one("actuator", settings.act.actuator, ACTUATORS)
+    if isinstance(made, KeepsFiles):
+        made.keep_in(settings.store.path / settings.act.actuator)
+    return made
 
 
 def limits(settings: Settings, *, speed: float = 1.0) -> Limits:

@@ -28,11 +28,14 @@ from steward.config.checked_values import masked_url
 from steward.config.forward import targets_of
 from steward.config.plugs import KINDS, PlugKind, chosen, own_options, wrong_plugs
 from steward.config.read import Draft
+from steward.config.serving_loop import fleets_of, gateway_of, scaler_of
 from steward.config.settings import Settings, StoreSettings
 from steward.errors import StewardError
 from steward.model.actions import ACTIONS, Action
+from steward.model.actions.checks import plural
 from steward.model.event import Availability
 from steward.observe.forwarding.transport import open_transport
+from steward.observe.serving_gateway import ServingGateway
 from steward.ports import Actuator
 from steward.store.journal import open_journal
 from steward.store.telemetry import Telemetry
@@ -80,6 +83,7 @@ def examine(draft: Draft) -> tuple[Check, ...]:
         _nvidia(),
         *_engines(plugs),
         _jobs(settings),
+        *_serving(settings),
         power_caps(shared_registry().driver, may_set_limits()),
     )
 
@@ -343,6 +347,31 @@ def _jobs(settings: Settings) -> Check:
         reason=f"{has}; {whose}; {confinement.describe()}{restart}",
         hint="; ".join(faults),
     )
+
+
+def _serving(settings: Settings) -> Iterator[Check]:
+    """Say whether the gateway answers, and which types of model servers can be started here."""
+    if not settings.serving.gateway:
+        return
+    try:
+        with closing(ServingGateway(gateway_of(settings))) as gateway:
+            state = gateway.available()
+        scaler = scaler_of(settings).name
+        how = "dry run: nothing is started" if settings.serving.dry_run else "may start and stop"
+        reason = f"{state.reason}; scaled by {scaler}, {how}"
+        yield Check(
+            name="gateway", kind="serving", status=state.status, reason=reason, hint=state.hint
+        )
+        for name, fleet in fleets_of(settings).items():
+            found, each = fleet.available(), settings.instances[name]
+            reason = f"{found.reason}; {each.least} to {each.most} of {plural(each.gpus, 'GPU')}"
+            yield Check(
+                name=name, kind="instances", status=found.status, reason=reason, hint=found.hint
+            )
+    except StewardError as fault:
+        yield Check(
+            name="serving", kind="serving", status="missing", reason=str(fault), hint=fault.hint
+        )
 
 
 def power_caps(driver: Driver, rights: Availability) -> Check:

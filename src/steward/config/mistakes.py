@@ -134,11 +134,27 @@ def wrong_of(error: ErrorDetails) -> Wrong:
         limit = error["ctx"][bound]
         problem = f"{name} is {shown(path, given)}; it must be {word} {limit:g}"
         return Wrong(path=path, problem=problem)
+    if kind in ("missing", "literal_error"):
+        return _lacking(path) if kind == "missing" else _no_such_word(path, error)
     if kind == "steward":
         context = error["ctx"]
         return Wrong(path=path, problem=f"{name} {context['problem']}", hint=context["hint"])
     wanted = _KINDS.get(kind, error["msg"])
     return Wrong(path=path, problem=f"{name} is {shown(path, given)}, not {wanted}")
+
+
+def _lacking(path: KeyPath) -> Wrong:
+    return Wrong(path=path[:-1], problem=f"[{dotted(path[:-1])}] lacks the key '{path[-1]}'")
+
+
+def _no_such_word(path: KeyPath, error: ErrorDetails) -> Wrong:
+    expected = error["ctx"]["expected"].replace("' or '", "', '").replace("'", "")
+    given = error["input"]
+    return Wrong(
+        path=path,
+        problem=f"{dotted(path)} is {shown(path, given)}, not one of {expected}",
+        hint=did_you_mean(str(given), expected.split(", ")),
+    )
 
 
 def path_of(error: ErrorDetails) -> KeyPath:

@@ -19,13 +19,21 @@ from steward.config.environment import Override, misspelt, overrides_in
 from steward.config.locate import KeyPath, Place, nearest, places_of
 from steward.config.mistakes import Mistake, SettingsError, Wrong, dotted, path_of, wrong_of
 from steward.config.settings import Settings
+from steward.config.shown_gateways import wrong_gateways
 from steward.config.sites import SITES, own_paths, site_raw, wrong_sites
 from steward.errors import StewardError, unknown_name
 
 __all__ = ["Draft", "draft_settings", "find_file", "read_settings"]
 
 FILE_NAME = "steward.toml"
-_NAMED = ("tenants", "forward", SITES)  # sections with a table for each name
+_NAMED = (
+    "tenants",
+    "forward",
+    "upstreams",
+    "deadline_classes",
+    "instances",
+    SITES,
+)  # sections with a table for each name
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|.*)\)\Z")
 
 
@@ -265,7 +273,8 @@ def _crossed(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tup
     """Yield conflicts between keys that are each valid by themselves."""
     known = {each.path for each in wrong}
     receivers = (each for each in _wrong_receivers(settings) if each.path not in known)
-    return (*_stale(settings, source, wrong), *receivers)
+    gateways = (each for each in wrong_gateways(settings.serving) if each.path not in known)
+    return (*_stale(settings, source, wrong), *receivers, *gateways)
 
 
 def _wrong_receivers(settings: Settings) -> Iterable[Wrong]:

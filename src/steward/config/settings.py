@@ -9,8 +9,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from steward.config.batch_settings import BatchSettings
 from steward.config.checked_values import (
     check_folder,
     check_journal_url,
@@ -21,6 +22,9 @@ from steward.config.checked_values import (
     check_receiver_url,
     shown_host,
 )
+from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
+from steward.config.section import Section
+from steward.config.serving_settings import InstanceSettings, ServingSettings
 from steward.model.identity import TenantId
 from steward.model.job import Tenant
 from steward.model.site import Assumptions, Autonomy, Mode
@@ -51,19 +55,13 @@ Plugs = Annotated[tuple[str, ...], AfterValidator(check_named_once)]
 Name = Annotated[str, AfterValidator(check_not_blank)]
 
 
-class _Section(BaseModel):
-    """Frozen, and nothing in it that is not known. Numbers are numbers, text is text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class SiteSettings(_Section):
+class SiteSettings(Section):
     """What this installation is called."""
 
     name: Name = Field("this-machine", description="shown on pages and in reports")
 
 
-class LoopSettings(_Section):
+class LoopSettings(Section):
     """How often steward looks, and how much it may do by itself."""
 
     every_s: float = Field(10.0, gt=0, description="seconds from one turn to the next")
@@ -75,7 +73,7 @@ class LoopSettings(_Section):
     )
 
 
-class ObserveSettings(_Section):
+class ObserveSettings(Section):
     """What is looked at, and when silence counts."""
 
     collectors: Plugs = Field(
@@ -102,7 +100,7 @@ class ObserveSettings(_Section):
     )
 
 
-class LearnSettings(_Section):
+class LearnSettings(Section):
     """Which miners and estimators learn from observations."""
 
     miners: Plugs = Field(("idle-habits",), strict=False, description="find what keeps happening")
@@ -113,7 +111,7 @@ class LearnSettings(_Section):
     )
 
 
-class DecideSettings(_Section):
+class DecideSettings(Section):
     """Which detectors and policies run."""
 
     detectors: Plugs = Field(
@@ -126,7 +124,7 @@ class DecideSettings(_Section):
     )
 
 
-class RulesSettings(_Section):
+class RulesSettings(Section):
     """Which rules run over lines, samples and events."""
 
     on: bool = Field(default=True, description="run rules at all")
@@ -163,13 +161,13 @@ class RulesSettings(_Section):
     )
 
 
-class ActSettings(_Section):
+class ActSettings(Section):
     """Which engine carries out decisions."""
 
     actuator: Name = Field("dry-run", description="the engine that decisions are carried out on")
 
 
-class JobsSettings(_Section):
+class JobsSettings(Section):
     """Jobs that are submitted to steward and run on this machine."""
 
     engine: Literal["local", "slurm", "kubernetes"] = Field(
@@ -219,7 +217,7 @@ class JobsSettings(_Section):
     )
 
 
-class GuardSettings(_Section):
+class GuardSettings(Section):
     """How much may change per time, and when to stop by itself."""
 
     disturbed_gpus_per_hour: int = Field(
@@ -261,7 +259,7 @@ class GuardSettings(_Section):
     breaker_rest_s: float = Field(1800.0, ge=0, description="how long it then stays open")
 
 
-class TenantSettings(_Section):
+class TenantSettings(Section):
     """One group that shares the cluster."""
 
     weight: float = Field(
@@ -276,7 +274,7 @@ class TenantSettings(_Section):
     )
 
 
-class StoreSettings(_Section):
+class StoreSettings(Section):
     """Where steward remembers, and for how long."""
 
     folder: Annotated[str, AfterValidator(check_folder)] = Field(
@@ -328,7 +326,7 @@ class StoreSettings(_Section):
         return self.path / "tokens.json"
 
 
-class ServiceSettings(_Section):
+class ServiceSettings(Section):
     """The address of the dashboard and the API."""
 
     host: Name = Field(
@@ -383,7 +381,7 @@ class ServiceSettings(_Section):
         return f"{scheme}://{shown_host(self.host)}:{self.port}"
 
 
-class AccessSettings(_Section):
+class AccessSettings(Section):
     """Roles of people who have an account on the machine that steward runs on.
 
     They are recognised by the kernel on the Unix socket. The account that runs steward and root
@@ -399,7 +397,7 @@ class AccessSettings(_Section):
     )
 
 
-class AgentSettings(_Section):
+class AgentSettings(Section):
     """An agent that sends what its machine does to a server: `steward observe agent`."""
 
     server: str = Field("", description="where to send to: `https://HOST:PORT`")
@@ -437,7 +435,7 @@ class ForwardFormat(Enum):
     OTLP_GRPC = "otlp-grpc"
 
 
-class ForwardSettings(_Section):
+class ForwardSettings(Section):
     """A receiver that `steward up` and `steward observe agent` send all they observe to."""
 
     format: ForwardFormat = Field(
@@ -464,7 +462,7 @@ class ForwardSettings(_Section):
     lines: bool = Field(default=False, description="send log lines too; only OTLP can")
 
 
-class SavingsSettings(_Section):
+class SavingsSettings(Section):
     """What turns GPU-hours into money, energy and carbon."""
 
     price_per_gpu_hour: float = Field(2.5, ge=0, description="what a GPU costs per hour")
@@ -483,7 +481,7 @@ class SavingsSettings(_Section):
         return Assumptions(**self.model_dump())
 
 
-class Settings(_Section):
+class Settings(Section):
     """All sections. A key that is not set has the default given here."""
 
     site: SiteSettings = SiteSettings()
@@ -504,6 +502,21 @@ class Settings(_Section):
     agent: AgentSettings = AgentSettings()
     forward: dict[Name, ForwardSettings] = Field(
         default_factory=dict, description="one table per receiver: `[forward.NAME]`"
+    )
+    gateway: GatewaySettings = GatewaySettings()
+    batches: BatchSettings = BatchSettings()
+    upstreams: dict[Name, UpstreamSettings] = Field(
+        default_factory=dict, description="one table per model server: `[upstreams.NAME]`"
+    )
+    deadline_classes: dict[Name, ClassSettings] = Field(
+        default_factory=dict,
+        description="one table per class: `[deadline_classes.NAME]`; without any, `interactive` "
+        "(10 s to the first token, 0.2 s between tokens) and `batch` (an hour)",
+    )
+    serving: ServingSettings = ServingSettings()
+    instances: dict[Name, InstanceSettings] = Field(
+        default_factory=dict,
+        description="one table per type of model server that may be scaled: `[instances.NAME]`",
     )
     savings: SavingsSettings = SavingsSettings()
     plugs: dict[Name, dict[str, Any]] = Field(

@@ -9,6 +9,7 @@ from steward.model.cluster import Cluster, Health
 from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import GpuId, NodeId, TenantId
 from steward.model.job import Job, Tenant
+from steward.model.serving.snapshot import ServingSnapshot
 from steward.model.site import TenantCeiling
 from steward.model.span import Span
 from steward.model.view import Loan
@@ -67,6 +68,7 @@ class Observation:
     draining: Mapping[NodeId, bool] = field(default_factory=dict)  # nodes where that changed
     loans: tuple[Loan, ...] = ()  # that an engine carries out, new or changed
     ceilings: Mapping[TenantId, TenantCeiling] | None = None  # None: as they were
+    serving: ServingSnapshot | None = None  # of a gateway in front of model servers
 
     @property
     def tables(self) -> tuple[Frame, ...]:

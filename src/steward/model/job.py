@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Literal
 
 from steward.errors import StewardError
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
@@ -134,7 +135,12 @@ class Job:
     max_slowdown_share: float = 0.0  # that its owner allows for saving energy; 0: leave it alone
     history: tuple[JobChange, ...] = ()
     held: bool = False  # waits for a person or another job: nothing is decided about it
+    borrows: Literal["any", "own", "no"] = "any"  # from whom: all, jobs of the same user, nobody
     yielding: Yielding = field(default_factory=Yielding)
+
+    def may_borrow_from(self, user: str) -> bool:
+        """Return whether it may run on GPUs of a job of this user."""
+        return self.borrows == "any" or (self.borrows == "own" and bool(user) and user == self.user)
 
     def changed(self, t_s: float, state: JobState, why: str, *, lost_s: float = 0.0) -> Job:
         """Return the job in its new state, with one more line of history."""

@@ -8,8 +8,10 @@ from enum import Enum
 from types import MappingProxyType
 
 __all__ = [
+    "DEADLINES",
     "EFFECT",
     "ENERGY",
+    "GPU_TIME",
     "PUT_TO_WORK",
     "RETURN_TIME",
     "RUN",
@@ -49,6 +51,8 @@ RETURN_TIME = "return-time"
 WAITING = "waiting"
 ENERGY = "energy"
 EFFECT = "effect"
+DEADLINES = "deadlines"
+GPU_TIME = "gpu-time"
 
 _ALL = (
     Yardstick(
@@ -99,6 +103,18 @@ _ALL = (
         unit="the unit of the rule's expression",
         text="how the expression that a rule names changed",
         comparison=ComparedWith.BEFORE_AFTER,
+    ),
+    Yardstick(
+        name=DEADLINES,
+        unit="requests",
+        text="requests that kept their deadline, beyond the share that did before",
+        comparison=ComparedWith.BEFORE_AFTER,
+    ),
+    Yardstick(
+        name=GPU_TIME,
+        unit="GPU-seconds",
+        text="time for which an instance held no GPUs, until the next one of its type was started",
+        comparison=ComparedWith.COUNTERFACTUAL,
     ),
 )
 YARDSTICKS: Mapping[str, Yardstick] = MappingProxyType({each.name: each for each in _ALL})

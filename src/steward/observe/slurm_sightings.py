@@ -9,9 +9,12 @@ from steward.clients.slurm.jobs import WAITING
 from steward.clients.slurm.syntax import whole_gpus
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState
+from steward.model.yielding import Yielding
 from steward.observe.job_book import JobSighting
 
 __all__ = ["SlurmSightings"]
+
+ENDS_S = 5.0  # that ending a step takes, and noticing it
 
 _STATES = {
     "CANCELLED": JobState.CANCELLED,
@@ -26,13 +29,22 @@ _STATES = {
 
 
 class SlurmSightings:
-    """Translates jobs. `gpus_on` counts the GPUs of nodes, `models` has what drivers call them."""
+    """Translates jobs. `gpus_on` counts the GPUs of nodes, `models` has what drivers call them.
+
+    `lends_to` is the account whose jobs may run in one another: Slurm lets nobody else in, not even
+    root, and steward runs as that account.
+    """
 
     def __init__(
-        self, models: Mapping[str, str], *, gpus_on: Callable[[Iterable[str]], int]
+        self,
+        models: Mapping[str, str],
+        *,
+        gpus_on: Callable[[Iterable[str]], int],
+        lends_to: str = "",
     ) -> None:
         self._models = models
         self._gpus_on = gpus_on
+        self._lends_to = lends_to
 
     def of(self, job: SlurmJob, before: SlurmJob | None, t_s: float) -> JobSighting:
         """Return a job as the book keeps it. `before` is the same job at the last look."""
@@ -55,6 +67,8 @@ class SlurmSightings:
                 end_s=(job.end_s or t_s) if state.ended else None,
                 checkpointing=Checkpointing(able=save_s is not None, save_s=save_s or 0.0),
                 held=state is JobState.QUEUED and job.is_kept_waiting,
+                borrows="own" if self._may_borrow(job) else "no",
+                yielding=self._yielding(job),
             ),
             places=self._places(job),
             run=str(restarts or 0),
@@ -62,9 +76,20 @@ class SlurmSightings:
             about=_about(job),
         )
 
+    def _may_borrow(self, job: SlurmJob) -> bool:
+        own = bool(self._lends_to) and job.user == self._lends_to
+        return own and job.mark.inside_bytes is not None and not job.array
+
+    def _yielding(self, job: SlurmJob) -> Yielding:
+        """Return what is promised: who may run in another job may be ended there, too."""
+        if not self._may_borrow(job):
+            return Yielding()
+        return Yielding(promised_s=(job.mark.save_s or 0.0) + ENDS_S, endable=True)
+
     def _shape(self, job: SlurmJob) -> JobShape:
         return JobShape(
             gpus=job.gpus,
+            gpu_memory_bytes=job.mark.inside_bytes or 0,
             cpus=job.cpus,
             memory_bytes=job.memory_bytes,
             gpu_models=tuple(self._models.get(each, each) for each in job.gpu_types),

@@ -37,6 +37,7 @@ from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.live_state import LiveState
 from steward.service.local_users import LocalUsers
 from steward.service.login import login_routes
+from steward.service.serving_state import ServingState
 from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
 
@@ -184,13 +185,18 @@ def _life_of(
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        pulse = asyncio.create_task(_pulse(live_state))
+        tasks = [
+            asyncio.create_task(_pulse(live_state)),
+            asyncio.create_task(_poll_gateways(live_state.serving)),
+        ]
         yield
         live_state.closing.set()
-        pulse.cancel()
+        for each in tasks:
+            each.cancel()
         await asyncio.to_thread(lab.close)
-        with suppress(asyncio.CancelledError):
-            await pulse
+        for each in tasks:
+            with suppress(asyncio.CancelledError):
+                await each
 
     return lifespan
 
@@ -204,3 +210,10 @@ async def _pulse(live_state: LiveState) -> None:
         except Exception:
             log.exception("the pages keep their last snapshot")  # and /readyz reports the fault
         await asyncio.sleep(PULSE_S)
+
+
+async def _poll_gateways(serving: ServingState) -> None:
+    """Keep what model-serving gateways report new; one that is silent delays nothing else."""
+    while serving.gateways:
+        await asyncio.to_thread(serving.poll)
+        await asyncio.sleep(serving.every_s)

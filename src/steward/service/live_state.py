@@ -27,6 +27,7 @@ from steward.service.authentication import User
 from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
 from steward.service.failures import RefusedError
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
+from steward.service.serving_state import ServingState
 from steward.service.sparklines import Sparklines, samples_around
 from steward.service.telemetry import LatestValues
 from steward.store.choices import (
@@ -106,6 +107,7 @@ class LiveState:
         self.closing = threading.Event()
         self.sparklines = Sparklines(loop.telemetry)
         self.roster = AgentRegistry()
+        self.serving = ServingState.of(settings.serving)
         self.latest = LatestValues(loop, stale_after_s=settings.observe.stale_after_s)
         self._truth = truth
         self._truth_curve: DownsampledCurve[CurvePoint] = DownsampledCurve()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import shutil
 import signal
 import socket
-import ssl
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +37,7 @@ from steward.service.http_protocol import (
     connections_within,
     protocol_with,
 )
+from steward.service.listening import check_certificate, listen
 from steward.service.local_users import account_name
 from steward.store.tokens import Role, Tokens
 
@@ -82,8 +81,8 @@ def serve(  # noqa: PLR0913 - what a command line may set
     Raises `StewardError` when it cannot listen, before the loop has started.
     """
     check_exposure(settings.service)
-    _check_certificate(settings.service)
-    listener = _listen(settings.service.host, settings.service.port)
+    check_certificate(settings.service.tls_certificate, settings.service.tls_key, "service")
+    listener = listen(settings.service.host, settings.service.port, "service")
     port = listener.getsockname()[1]
     service = settings.service.model_copy(update={"port": port})
     settings = settings.model_copy(update={"service": service})
@@ -222,54 +221,6 @@ def _otlp(loop: Loop[ClusterView], settings: Settings, access: Authenticator) ->
     )
     server.start()
     return server
-
-
-def _check_certificate(service: ServiceSettings) -> None:
-    """See that the certificate can be used, before anything is started."""
-    if service.tls_key and not service.tls_certificate:
-        raise StewardError(
-            "there is a key, but no certificate",
-            where="service.tls_key",
-            hint="set service.tls_certificate as well",
-        )
-    if service.tls_certificate:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
-                service.tls_certificate, service.tls_key or None
-            )
-        except (OSError, ssl.SSLError) as fault:
-            raise StewardError(
-                f"the certificate cannot be used: {fault.strerror or fault}",
-                where=service.tls_certificate,
-                hint="both files are in PEM form, the key has no password and belongs to the "
-                "certificate",
-            ) from fault
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    where = f"{shown_host(host)}:{port}"
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
-    except socket.gaierror as fault:
-        raise StewardError(
-            f"'{host}' is not an address of this machine: {fault.strerror}",
-            where="service.host",
-            hint="use 127.0.0.1 for this machine alone, 0.0.0.0 for all its addresses",
-        ) from fault
-    except OSError as fault:
-        raise StewardError(
-            _REASONS.get(fault.errno or 0, f"cannot listen here: {fault.strerror}"),
-            where=where,
-            hint="choose another port with --port (0 takes a free one) or set service.host",
-        ) from fault
-
-
-_REASONS = {
-    errno.EADDRINUSE: "this port is in use by another program",
-    errno.EACCES: "this port may only be used by the administrator",
-    errno.EADDRNOTAVAIL: "this machine does not have this address",
-}
 
 
 class _Server(uvicorn.Server):

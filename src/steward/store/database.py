@@ -25,7 +25,7 @@ from steward.store.atomic import PRIVATE_FILE, make_folder
 from steward.store.journal_backup import backup_of, make_private, restored, write_backup
 from steward.store.records import META, SCHEMA_VERSION, TABLES, Row
 
-__all__ = ["Database", "connect_read_only", "open_database"]
+__all__ = ["Database", "connect_read_only", "open_database", "open_tables"]
 
 _BUSY_S = 30.0
 _LOCK_WAIT_S = 60.0
@@ -83,6 +83,7 @@ class Database:
     lock_handle: int | None = None
     file: Path | None = None  # of a SQLite journal that is open for writing
     damage: tuple[str, ...] = ()
+    ordered: bool = True  # writers of PostgreSQL commit one after another, as a journal needs
     _backup: threading.Thread | None = None
     _backup_tried_s: float | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -102,9 +103,9 @@ class Database:
         """Open one transaction that no other writer overtakes; it is durable at the end."""
         with self._turn, self.explained(), self._writer.begin() as connection:
             if self.engine.dialect.name == "postgresql":
+                lock = f"pg_advisory_xact_lock({_ADVISORY_LOCK}), " if self.ordered else ""
                 connection.exec_driver_sql(
-                    f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK}), "
-                    "set_config('synchronous_commit', 'on', true)"
+                    f"SELECT {lock}set_config('synchronous_commit', 'on', true)"
                 )
             yield connection
 
@@ -169,6 +170,39 @@ def open_database(url: str, *, read_only_ok: bool = False) -> Database:
     return _open_sqlite(file)
 
 
+def open_tables(url: str, tables: sa.MetaData, *, setting: str) -> Database:
+    """Open a database of other tables than a journal's, and make those that are missing.
+
+    One process at a time may have a SQLite file open. PostgreSQL's writers are not ordered.
+    """
+    parsed = _parse(url, setting)
+    if parsed.get_backend_name() == "sqlite":
+        database = _open_alone(Path(str(parsed.database)).absolute())
+    else:
+        database = _postgresql_database(parsed)
+    database.ordered = False
+    with _closed_on_failure(database), database.explained():
+        tables.create_all(database.engine)
+    return database
+
+
+def _open_alone(file: Path) -> Database:
+    handle = _lock_file(file)
+    if not _take(handle, fcntl.LOCK_EX):
+        os.close(handle)
+        raise StewardError(
+            "another process has it open",
+            where=str(file),
+            hint="stop that one, or let both use one PostgreSQL database",
+        )
+    database = Database(engine=_sqlite_engine(file), where=str(file), lock_handle=handle)
+    with _closed_on_failure(database), database.explained():
+        file.touch(mode=PRIVATE_FILE)
+        with closing(database.engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+    return database
+
+
 def connect_read_only(file: Path) -> sqlite3.Connection:
     """Open a SQLite file that may lie in a folder in which nothing can be written."""
     connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, check_same_thread=False)
@@ -199,14 +233,12 @@ def _open_read_only(file: Path) -> Database:
     return database
 
 
-def _parse(url: str) -> sa.URL:
+def _parse(url: str, setting: str = "[store] journal") -> sa.URL:
     hint = "use sqlite:////FOLDER/journal.sqlite3 or postgresql://USER:PASSWORD@HOST/DATABASE"
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as fault:
-        raise StewardError(
-            "this is not a database URL", where="[store] journal", hint=hint
-        ) from fault
+        raise StewardError("this is not a database URL", where=setting, hint=hint) from fault
     backend = parsed.drivername.partition("+")[0]
     if backend == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed
@@ -217,10 +249,17 @@ def _parse(url: str) -> sa.URL:
         if backend == "sqlite"
         else f"a journal cannot be kept in '{backend}'; known: sqlite, postgresql"
     )
-    raise StewardError(problem, where="[store] journal", hint=hint)
+    raise StewardError(problem, where=setting, hint=hint)
 
 
 def _open_postgresql(url: sa.URL) -> Database:
+    database = _postgresql_database(url)
+    with _closed_on_failure(database):
+        _prepare(database)
+    return database
+
+
+def _postgresql_database(url: sa.URL) -> Database:
     engine = sa.create_engine(
         url, pool_pre_ping=True, connect_args={"connect_timeout": _CONNECT_TIMEOUT_S}
     )
@@ -228,10 +267,7 @@ def _open_postgresql(url: sa.URL) -> Database:
         "postgresql", username=url.username, host=url.host, port=url.port, database=url.database
     )
     password = url.password or str(url.query.get("password", ""))
-    database = Database(engine=engine, where=str(shown), password=password)
-    with _closed_on_failure(database):
-        _prepare(database)
-    return database
+    return Database(engine=engine, where=str(shown), password=password)
 
 
 def _open_sqlite(file: Path) -> Database:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from act.actuators.test_kubernetes import (
     preempt,
     start,
 )
+from act.actuators.test_kubernetes_saves import saver
+from act.serving.test_deployment import ORDER
+from act.serving.test_deployment import Bed as Servers
 from beds.kube_cluster import KubeCluster
 from beds.kubernetes import KubeDouble, kube_double, node
 from beds.kueue import Kueue
@@ -31,7 +35,7 @@ from steward.act.kubernetes.kueue_operator import KueueOperator
 from steward.act.kubernetes.pool_operator import PoolOperator
 from steward.clients.kubernetes.annotations import HOLD
 from steward.clients.kubernetes.calls import CALLS
-from steward.model.actions import Reprioritise
+from steward.model.actions import Reprioritise, Save
 from steward.observe.collectors.kubernetes import Kubernetes as Collector
 
 ROLES = Path(__file__).parents[3] / "deploy" / "kubernetes" / "roles.yaml"
@@ -104,9 +108,11 @@ def test_what_is_asked_of_the_server_is_what_the_roles_grant(double: KubeDouble)
     held = made(double, suspend=True, annotations={HOLD: "true", **SAVER})
     waiting = made(double, "waiting", suspend=True, labels=queue)
     raised = decision("d-up", action=Reprioritise(job=waiting, before=0, priority=1), t_s=T_S)
+    saving = saver(double, cluster, name="saving")
     gated = {"nodeName": "", "schedulingGates": [{"name": HOLD}]}
     for each in (
         start(held),
+        decision("d-save", action=Save(job=saving), t_s=T_S),
         preempt(held),
         raised,
         start(own_pod(double, "gated", phase="Pending", spec=gated), "d-gate"),
@@ -115,6 +121,8 @@ def test_what_is_asked_of_the_server_is_what_the_roles_grant(double: KubeDouble)
         brought_back(),
     ):
         followed(kubernetes, cluster, each)
+    servers = Servers(double)
+    servers.fleet.stop(replace(ORDER, url=servers.started()), T_S)
 
     assert double.calls == granted()
     assert granted() == {(each.verb, each.resource, each.group) for each in CALLS}

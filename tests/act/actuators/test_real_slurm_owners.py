@@ -24,9 +24,10 @@ from patience import LONG_S, until
 from steward.act.actuators.slurm import Slurm
 from steward.clients.slurm import SlurmCommands
 from steward.clients.slurm.control import SlurmControl
-from steward.model.actions import Action, Preempt, Start
+from steward.model.actions import Action, Drain, Preempt, Start, Undrain
 from steward.model.decision import Decision, Receipt
-from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId
+from steward.observe.collectors.slurm import Slurm as SlurmCollector
 
 pytestmark = pytest.mark.real
 
@@ -92,6 +93,13 @@ def engine(bed: SlurmBed, **options: float) -> Slurm:
     return Slurm(conf=conf, timeout_s=LONG_S, **{"settle_s": 0.0, **options})
 
 
+def kept_by(bed: SlurmBed, user: str) -> Path:
+    """Return a new folder of a user's own."""
+    folder = Path(tempfile.mkdtemp(dir=bed.folder, prefix="kept-"))
+    os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+    return folder / "slurm"
+
+
 def state_of(bed: SlurmBed, job: str) -> str:
     return SlurmControl(conf=bed.env["SLURM_CONF"]).jobs([job])[job].state
 
@@ -147,6 +155,30 @@ def test_an_owner_who_writes_that_the_stop_is_done_is_stopped(bed: SlurmBed) -> 
     assert state_of(bed, job) == "PENDING"
 
 
+@pytest.mark.parametrize("comment", ["nothing", "steward:saves=3600", "forged"])
+def test_an_owner_who_changes_the_comment_while_steward_restarts_gains_no_time(
+    bed: SlurmBed, comment: str
+) -> None:
+    job = submit(bed, "--comment=steward:saves=1")
+    until(lambda: state_of(bed, job) == "RUNNING", why="its start")
+    stop = made(Preempt(job=JobId(job), gpus=(GPU,)))
+    folder = kept_by(bed, OPERATOR)
+    before, after = engine(bed), engine(bed)
+    with acting_as(OPERATOR):
+        before.keep_in(folder)
+        before.carry_out(stop, time.time())
+    forged = f"steward:saves=3600 steward:did={stop.id}@1~{int(time.time())}+save3600.{'A' * 22}"
+    said = forged if comment == "forged" else comment
+    typed(bed, "scontrol", "update", f"JobId={job}", f"Comment={said}")
+    with acting_as(OPERATOR):
+        after.keep_in(folder)
+
+    end = carried_out(after, stop)
+
+    assert end.result == "done"
+    assert state_of(bed, job) == "PENDING"
+
+
 def test_a_start_does_not_stay_open_until_a_time_that_the_owner_wrote(bed: SlurmBed) -> None:
     blocker = submit(bed, "--exclusive", user=OTHER)
     until(lambda: state_of(bed, blocker) == "RUNNING", why="a full node")
@@ -191,6 +223,74 @@ def test_a_nice_value_is_lent_for_one_start_and_no_longer(bed: SlurmBed) -> None
     assert raised == ahead + 1  # and not by as much as its priority was hidden
     assert said.result == "done"
     assert control.jobs([job])[job].nice == 2_147_483_645
+
+
+def test_an_operator_drains_by_a_reservation_that_new_jobs_wait_for_and_others_run_through(
+    bed: SlurmBed,
+) -> None:
+    slurm, runs = engine(bed), submit(bed)
+    until(lambda: state_of(bed, runs) == "RUNNING", why="its start")
+    with acting_as(OPERATOR):
+        reason = slurm.available().reason
+
+    drained = carried_out(slurm, made(Drain(node=NodeId("n1"), gpus=(GPU,))))
+    again = carried_out(engine(bed), made(Drain(node=NodeId("n1"), gpus=(GPU,))))
+    waits = submit(bed, user=OTHER)
+    until(lambda: reason_of(bed, waits) not in ("None", "Priority"), why="a look by Slurm")
+    with acting_as(OPERATOR):
+        seen = SlurmCollector(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S).collect(time.time())
+    held = state_of(bed, waits), state_of(bed, runs)
+    back = carried_out(slurm, made(Undrain(node=NodeId("n1"), gpus=(GPU,))))
+    until(lambda: state_of(bed, waits) == "RUNNING", why="its start")
+
+    assert "keeps new jobs from them by reservations" in reason
+    assert (drained.result, again.result, back.result) == ("done", "done", "done")
+    assert held == ("PENDING", "RUNNING")
+    assert seen.draining == {"n1": True}
+    assert "No reservations" in bed.run("scontrol", "show", "reservation")
+
+
+def test_an_operator_touches_no_reservation_and_no_drain_of_others(bed: SlurmBed) -> None:
+    whose = ("reservationname=theirs", "starttime=now", "duration=60", f"users={OTHER}")
+    bed.run("scontrol", "create", "reservation", *whose, "nodes=n1", "flags=ignore_jobs")
+    reserved = carried_out(engine(bed), made(Drain(node=NodeId("n1"), gpus=(GPU,))))
+    back = carried_out(engine(bed), made(Undrain(node=NodeId("n1"), gpus=(GPU,))))
+    listed = bed.run("scontrol", "--oneliner", "show", "reservation")
+    bed.run("scontrol", "delete", "reservationname=theirs")
+    bed.run("scontrol", "update", "nodename=n1", "state=drain", "reason=disk")
+    drained = carried_out(engine(bed), made(Drain(node=NodeId("n1"), gpus=(GPU,))))
+    undrained = carried_out(engine(bed), made(Undrain(node=NodeId("n1"), gpus=(GPU,))))
+    bed.run("scontrol", "update", "nodename=n1", "state=resume")
+
+    assert (reserved.result, "somebody else (theirs)" in reserved.text) == ("failed", True)
+    assert (back.result, "not reserved by steward" in back.text) == ("done", True)
+    assert "ReservationName=theirs" in listed
+    assert (drained.result, undrained.result) == ("failed", "failed")
+    assert "disk" in undrained.text
+
+
+def test_an_owner_may_neither_drain_nor_reserve(bed: SlurmBed) -> None:
+    slurm = engine(bed)
+    with acting_as(OWNER):
+        said = slurm.carry_out(made(Drain(node=NodeId("n1"), gpus=(GPU,))), time.time())
+
+    assert (said.result, Drain in slurm.actions()) == ("failed", False)
+    assert "No reservations" in bed.run("scontrol", "show", "reservation")
+
+
+def test_an_administrator_takes_back_what_it_reserved_as_an_operator(bed: SlurmBed) -> None:
+    carried_out(engine(bed), made(Drain(node=NodeId("n1"), gpus=(GPU,))))
+    bed.run("sacctmgr", "-i", "modify", "user", OPERATOR, "set", "adminlevel=Admin")
+
+    back = carried_out(engine(bed), made(Undrain(node=NodeId("n1"), gpus=(GPU,))))
+    bed.run("sacctmgr", "-i", "modify", "user", OPERATOR, "set", "adminlevel=Operator")
+
+    assert back.result == "done"
+    assert "No reservations" in bed.run("scontrol", "show", "reservation")
+
+
+def reason_of(bed: SlurmBed, job: str) -> str:
+    return bed.run("squeue", "--noheader", f"--jobs={job}", "--format=%r")
 
 
 def test_a_name_of_several_lines_costs_accounting_its_own_row_alone(bed: SlurmBed) -> None:

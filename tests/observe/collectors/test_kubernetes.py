@@ -539,9 +539,8 @@ def test_the_policies_of_a_namespace_are_its_ceiling_and_say_that_they_are_in_ef
 
     seen.until(said, why="the status")
     first, generation = ceiling(), said()["observedGeneration"]
-    double.patch(
-        "optimizationpolicies", "bio", "calm", {"spec": {"autonomy": "advise"}}, manager="ann"
-    )
+    stricter = {"spec": {"autonomy": "advise", "actions": None}}  # else a rule refuses it
+    double.patch("optimizationpolicies", "bio", "calm", stricter, manager="ann")
     seen.until(lambda: said()["observedGeneration"] == 2, why="the next generation")
     second = ceiling()
     double.delete("optimizationpolicies", made["metadata"]["uid"])

@@ -36,11 +36,9 @@ class Hand:
         return self.now_s
 
 
-def collector(
-    library: RecordedNvml, *, clock: Hand | None = None, job_of_pid: JobOfPid | None = None
-) -> Nvml:
+def collector(library: RecordedNvml, *, clock: Hand | None = None, **of_pid: JobOfPid) -> Nvml:
     driver = Driver(library, plugged=Path("/nowhere"), clock=clock or Hand())
-    return Nvml(node="n1", registry=GpuRegistry(driver), job_of_pid=job_of_pid)
+    return Nvml(node="n1", registry=GpuRegistry(driver), **of_pid)
 
 
 def rows(seen: Observation) -> dict[str, dict[str, float | None]]:
@@ -153,6 +151,21 @@ def test_a_process_of_no_job_has_a_row_of_its_own_part() -> None:
     assert seen["n1/gpu0@pid:7"]["process.sm_util"] == 40.0
     assert seen["n1/gpu0@pid:7"]["process.used_memory"] == 500.0 * MIB
     assert seen["n1/gpu0@pid:9"]["process.used_memory"] is None
+
+
+def test_a_job_that_borrows_has_a_row_beside_its_lender_who_uses_nothing() -> None:
+    library = RecordedNvml(1)
+    library.processes[0] = [process(7, 500)]
+    library.utilisation[0] = [sample(7, 10, 70)]
+    nvml = collector(
+        library, job_of_pid=lambda _: JobId("12"), borrower_of_pid=lambda _: JobId("15")
+    )
+
+    seen = rows(nvml.collect(5.0))
+
+    assert seen["n1/gpu0@15"]["process.sm_util"] == 70.0
+    assert seen["n1/gpu0@12"]["process.sm_util"] == 0.0
+    assert seen["n1/gpu0@12"]["process.used_memory"] == 0.0
 
 
 def test_the_processes_of_one_job_are_one_row() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fake_slurm import FakeSlurm
+from steward.clients.slurm import own_account
 from steward.errors import StewardError
 from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.model.cluster import Health
@@ -72,6 +73,68 @@ def test_what_a_person_or_a_job_keeps_waiting_is_held(
     seen = slurm(tmp_path).collect(T_S)
 
     assert next(job for job in seen.jobs if job.id == "10").held is held
+
+
+LENT = "steward:inside=8G steward:lent=d-1@9~1794751700+n1/0"
+
+
+def steps_are(fake: FakeSlurm, *pairs: tuple[str, str]) -> None:
+    """Let squeue list steps of loans: borrower and owner, and one of somebody's own."""
+    lines = "".join(
+        f'printf \'%s%ssteward-lent-%s%s\\n\' {owner}.0 "$s" {to} "$s";' for to, owner in pairs
+    )
+    here = f"cat {fake.folder}/squeue.txt"
+    form = "s=${4#--format=%i}; s=${s%%%j*}"
+    fake.command(
+        "squeue", f'case "$*" in *--steps*) set -- x "$@"; {form}; {lines} ;; *) {here};; esac'
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps", "seen"),
+    [
+        ({}, [("10", "9")], (JobState.RUNNING, "")),
+        ({}, [], (JobState.RUNNING, "the step of job 10 is over")),
+        ({}, [("10", "8"), ("11", "9")], (JobState.RUNNING, "the step of job 10 is over")),
+        ({"job_state": "CANCELLED"}, [("10", "9")], (JobState.RUNNING, "job 10 was cancelled")),
+        ({"job_state": "CANCELLED"}, [], (JobState.CANCELLED, None)),
+        ({"state_reason": "Priority"}, [], (JobState.QUEUED, None)),
+        ({"comment": LENT.replace("@9", "@99")}, [("10", "99")], (JobState.QUEUED, None)),
+        ({"comment": LENT.replace("1794751700", "1794751790")}, [], (JobState.QUEUED, None)),
+        ({"user_name": "eve"}, [("10", "9")], (JobState.QUEUED, None)),
+    ],
+    ids=["runs", "over", "of others", "cancelled", "gone", "released", "no owner", "begins", "eve"],
+)
+def test_a_job_that_slurm_holds_runs_where_it_was_lent_gpus(
+    tmp_path: Path,
+    changes: dict[str, Any],
+    steps: list[tuple[str, str]],
+    seen: tuple[JobState, str | None],
+) -> None:
+    fake = FakeSlurm(tmp_path)
+    lent = {"job_state": "PENDING", "state_reason": "JobHeldUser", "comment": LENT}
+    with_job(fake, 10, **{**lent, **changes})
+    steps_are(fake, *steps)
+
+    found = slurm(tmp_path).collect(T_S)
+
+    job = next(job for job in found.jobs if job.id == "10")
+    wanted = [loan.wanted for loan in found.loans]
+    assert job.state is seen[0]
+    assert wanted == ([] if seen[1] is None else [seen[1]])
+    assert job.gpus == (("n1/gpu0",) if wanted else ())
+
+
+def test_a_job_may_borrow_from_its_own_user_alone_if_steward_runs_as_that(tmp_path: Path) -> None:
+    fake = FakeSlurm(tmp_path)
+    with_job(fake, 10, comment="steward:inside=8G steward:saves=20", user_name=own_account())
+    mine = next(job for job in slurm(tmp_path).collect(T_S).jobs if job.id == "10")
+    with_job(fake, 10, comment="steward:inside=8G steward:saves=20", user_name="eve")
+    theirs = next(job for job in slurm(tmp_path).collect(T_S).jobs if job.id == "10")
+
+    assert (mine.borrows, mine.yielding.endable, mine.yielding.promised_s) == ("own", True, 25.0)
+    assert mine.shape.gpu_memory_bytes == 8 * 2**30
+    assert (theirs.borrows, theirs.yielding.endable) == ("no", False)
 
 
 def test_nothing_is_decided_about_a_job_that_was_submitted_for_a_reservation(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from steward.act.kubernetes import kube_node_plans, pod_plans
 from steward.act.kubernetes.batch_job_plans import BatchJobPlans
 from steward.act.kubernetes.kube_plan import KubePlan, begun, done, failed
 from steward.act.kubernetes.object_lookup import ObjectLookup
+from steward.act.kubernetes.save_plans import plan_save
 from steward.clients.kubernetes import Api, Pod, find_credentials
 from steward.clients.kubernetes.batch_job import BatchJob
-from steward.clients.kubernetes.calls import KubeRole
+from steward.clients.kubernetes.calls import READ_LOGS, KubeRole
 from steward.clients.kubernetes.changes import shown
 from steward.clients.kubernetes.faults import (
     ConflictError,
@@ -22,6 +24,7 @@ from steward.clients.kubernetes.faults import (
     RejectedError,
 )
 from steward.clients.kubernetes.rights import KubeRights, probe_rights
+from steward.clients.kubernetes_jobs.save_requests import read_answer
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.actions import (
     Action,
@@ -30,6 +33,7 @@ from steward.model.actions import (
     Reprioritise,
     Resize,
     Resume,
+    Save,
     Start,
     Tell,
     Undrain,
@@ -41,6 +45,7 @@ from steward.model.identity import DecisionId, JobId, NodeId
 __all__ = ["Kubernetes"]
 
 RIGHTS_S = 300.0  # how long probed rights are believed
+CLOCKS_DIFFER_S = 60  # of steward and of a node
 LOOKS = 3  # how often a change is tried that others overtake
 _OnJob = Start | Resume | Preempt | Reprioritise | Resize
 _CANNOT = (
@@ -58,7 +63,8 @@ class Kubernetes:
     what has not said that it can save. `drain_evicts`: evict pods of a drained node that can save,
     instead of letting all run to their end. `resource_pools`: evict within the longest call-back
     of the pool that a pod is bound to. `optimization_policies`: evict no pod of a drained node
-    whose namespace leaves that to people. `settle_s`: how long a start stays open once the job
+    whose namespace leaves that to people. `save_within_s`: how long a job that was asked to save
+    and go on may take to answer. `settle_s`: how long a start stays open once the job
     runs, until the collector has surely seen that. `kubeconfig`, `context`, `namespace`: which
     cluster, and only that part of it. `timeout_s`: how long a request may take.
     """
@@ -75,6 +81,7 @@ class Kubernetes:
         drain_evicts: bool = False,
         resource_pools: bool = False,
         optimization_policies: bool = False,
+        save_within_s: float = 300.0,
         settle_s: float = 5.0,
         kubeconfig: str = "",
         context: str = "",
@@ -88,6 +95,7 @@ class Kubernetes:
         self._drain_evicts = drain_evicts
         self._pooled = resource_pools
         self._bound = optimization_policies
+        self._save_within_s = save_within_s
         self._settle_s = settle_s
         self._plans = BatchJobPlans(start_within_s=start_within_s, preempt_unsaved=preempt_unsaved)
         self._kubeconfig, self._context = kubeconfig, context
@@ -120,7 +128,7 @@ class Kubernetes:
     def actions(self) -> tuple[type[Action], ...]:
         """Return what it can do with its rights; all of it while these are not known."""
         may = self._rights.has if self._rights is not None else _everything
-        jobs = (Start, Resume, Preempt, Reprioritise, Resize) if may(KubeRole.JOBS) else ()
+        jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save) if may(KubeRole.JOBS) else ()
         nodes = (Drain, Undrain) if may(KubeRole.NODES) else ()
         return (*jobs, *nodes, Tell)
 
@@ -179,6 +187,8 @@ class Kubernetes:
                 if action.job.startswith("pod:"):
                     return self._pod_plan(action.job, decision, t_s)
                 return self._job_plan(self._lookup().job(action.job, t_s), decision, t_s)
+            case Save() as action:
+                return self._save_plan(action.job, decision, t_s)
             case Drain() as action:
                 node = self._lookup().node(action.node)
                 pods = self._pods_to_evict(action.node, t_s) if self._drain_evicts else ()
@@ -187,6 +197,19 @@ class Kubernetes:
                 return kube_node_plans.undrain(self._lookup().node(action.node))
             case action:
                 raise PermanentError(f"kubernetes cannot {action.type}", hint=_CANNOT)
+
+    def _save_plan(self, job: JobId, decision: Decision, t_s: float) -> KubePlan:
+        pods, container = self._lookup().save_pods(job, t_s)
+        may_read = self._probed(t_s).may(READ_LOGS)
+
+        def read(pod: Pod, since_s: float) -> Mapping[str, Any] | None:
+            ago_s = max(1, int(t_s - since_s)) + CLOCKS_DIFFER_S
+            return read_answer(
+                self._connect(), pod, decision.id, since_s=ago_s, container=container
+            )
+
+        within_s, reads = self._save_within_s, read if may_read else None
+        return plan_save(pods, decision, t_s, within_s=within_s, read=reads)
 
     def _pods_to_evict(self, node: NodeId, t_s: float) -> tuple[Pod, ...]:
         return self._lookup().pods_on(node, t_s, policies=self._bound)
@@ -223,15 +246,15 @@ class Kubernetes:
         """Return a refusal where the rights do not cover what is planned."""
         if not plan.changes:
             return None
+        rights = self._probed(t_s)
+        lacks = [each.call.label for each in plan.changes if not rights.may(each.call)]
+        return failed(f"{rights.user} may not {lacks[0]}: nothing was changed") if lacks else None
+
+    def _probed(self, t_s: float) -> KubeRights:
         if self._rights is None or not 0 <= t_s - self._rights_s < RIGHTS_S:
             rights = probe_rights(self._connect(), namespace=self._namespace)
             self._rights, self._rights_s = rights, t_s
-        lacks = [each.call.label for each in plan.changes if not self._rights.may(each.call)]
-        return (
-            failed(f"{self._rights.user} may not {lacks[0]}: nothing was changed")
-            if lacks
-            else None
-        )
+        return self._rights
 
     def _settled(self, decision: Decision, plan: KubePlan, t_s: float) -> KubePlan:
         """Keep a change of a job open for a while; a stop is over at once: others wait for it."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from steward.act.slurm import node_plans
 from steward.act.slurm.job_plans import JobPlans
+from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
+from steward.act.slurm.reserved_drains import own_reservation, reserve, unreserve
+from steward.act.slurm.seals import Seals, read_key
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
 from steward.clients.slurm.control import ArrayTask, QueueTop
-from steward.clients.slurm.job_mark import JobMark
 from steward.clients.slurm.queue_entry import TASK_LIMIT, QueueEntry
+from steward.clients.slurm.reservations import SlurmReservation
 from steward.clients.slurm.rest import RestSettings
 from steward.clients.slurm.rest_changes import BATCH_SIGNALS, DRAINS
 from steward.clients.slurm.rest_control import RestControl, slurm_control
@@ -23,7 +27,9 @@ from steward.clock import Clock, SteadyTime, WallClock
 from steward.errors import PermanentError, StewardError
 from steward.model.actions import (
     Action,
+    CallBack,
     Drain,
+    Lend,
     Preempt,
     Reprioritise,
     Resize,
@@ -43,8 +49,9 @@ SOON_S = 0.5
 RIGHTS_S = 300.0  # how long probed rights are believed
 _OnJob = Start | Resume | Preempt | Reprioritise | Resize | Save
 _CANNOT = (
-    "lend and call-back are not possible on a running job: suspending frees no GPU; "
-    "guarantees are lent through a preemptible partition (`steward slurm setup`)"
+    "GPUs of running jobs are lent among the jobs of this account alone: suspending frees no GPU, "
+    "and Slurm lets nobody else in; guarantees are lent through a preemptible partition "
+    "(`steward slurm setup`)"
 )
 
 
@@ -114,6 +121,11 @@ class Slurm:
         self._stopped = StoppedJobs()
         self._notes = OwnNotes()
 
+    def keep_in(self, folder: Path) -> None:
+        """Keep notes of open decisions, and the key of their seals, in a folder of the store."""
+        seals = Seals(read_key(folder / "notes.key"))
+        self._notes = OwnNotes(folder / "open-decisions.json", seals)
+
     def available(self) -> Availability:
         try:
             version = self._slurm.version()
@@ -132,8 +144,11 @@ class Slurm:
     def actions(self) -> tuple[type[Action], ...]:
         """Return what it can do with its rights; all of it while these are not known."""
         jobs = (Start, Resume, Preempt, Reprioritise, Resize, Save, Tell)
-        drains = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
-        can = (*jobs, Drain, Undrain) if drains else jobs
+        rest = isinstance(self._slurm, RestControl)
+        needed = Level.ADMINISTRATOR if rest else Level.OPERATOR  # who may reserve nodes, at least
+        drains = self._rights is None or self._rights.at_least(needed)
+        lends = () if rest else (Lend, CallBack)
+        can = (*jobs, *lends, *((Drain, Undrain) if drains else ()))
         return tuple(each for each in can if each not in self._refused)
 
     def _beside_rest(self) -> str:
@@ -157,7 +172,10 @@ class Slurm:
         if self._dry_run:
             plan = failed(f"dry run, nothing was changed: {shown(plan.commands) or plan.text}")
         for command in plan.commands:
-            self._slurm.change(command)
+            with suppress(*((PermanentError,) if plan.races else ())):
+                self._slurm.change(self._notes.seals.sealed(command))
+        if plan.beside is not None and not self._dry_run:
+            plan.beside()
         if plan.result != "begun":
             self._let_go_on(decision, plan, t_s)
         settled = self._settled(decision, plan, t_s)
@@ -194,10 +212,13 @@ class Slurm:
                 if refused is not None:
                     return refused
                 return self._job_plan(self._notes.recalled(job, decision), decision, rights, now_s)
-            case Drain() as action:
-                return self._node_plan(action, decision, rights, node_plans.drain)
-            case Undrain() as action:
-                return self._node_plan(action, decision, rights, node_plans.undrain)
+            case Lend() | CallBack() as action if not isinstance(self._slurm, RestControl):
+                lending = SlurmLending(slurm=self._slurm)
+                if isinstance(action, Lend):
+                    return lending.lend(action, decision, now_s)
+                return lending.call_back(action, decision, now_s)
+            case Drain() | Undrain() as action:
+                return self._node_plan(action, decision, rights)
             case action:
                 raise PermanentError(f"slurm cannot {action.type}", hint=_CANNOT)
 
@@ -238,7 +259,12 @@ class Slurm:
 
     def _is_of(self, task: QueueEntry | ArrayTask, decision: Decision) -> bool:
         ours = self._notes.address_of(decision)
-        return task.address == ours if ours else _is_about(task.mark, decision)
+        if ours:
+            return task.address == ours
+        did = task.mark.did
+        return (
+            did is not None and did.id == decision.id and self._notes.seals.fits(task.address, did)
+        )
 
     def _start_of(self, job: QueueEntry, decision: Decision, rights: Rights, t_s: float) -> Plan:
         if job.mark.token and job.held_by:
@@ -252,17 +278,26 @@ class Slurm:
         job = self._notes.recalled(job, decision)
         return self._plans.start(job, decision, rights, t_s, top=top, rest_s=rest_s)
 
-    def _node_plan(
-        self,
-        action: Drain | Undrain,
-        decision: Decision,
-        rights: Rights,
-        make: Callable[..., Plan],
-    ) -> Plan:
-        if not rights.at_least(Level.ADMINISTRATOR):
+    def _node_plan(self, action: Drain | Undrain, decision: Decision, rights: Rights) -> Plan:
+        drains, node = isinstance(action, Drain), self._slurm.node(action.node)
+        administers = rights.at_least(Level.ADMINISTRATOR)
+        if administers and drains:
+            return node_plans.drain(node, decision)
+        reservations = self._reservations(rights)
+        if reservations is None and not administers:
             what = "drain nodes or bring them back"
             return failed(f"{rights.user} is no administrator of Slurm and may not {what}")
-        return make(self._slurm.node(action.node), decision)
+        reserved = own_reservation(node.name, reservations or [], rights.user) is not None
+        if administers and not reserved:
+            return node_plans.undrain(node, decision)
+        plan = reserve if drains else unreserve
+        return plan(node, reservations or [], decision, user=rights.user)
+
+    def _reservations(self, rights: Rights) -> list[SlurmReservation] | None:
+        """Return all reservations; None where this account may make none, or not from here."""
+        if isinstance(self._slurm, RestControl) or not rights.at_least(Level.OPERATOR):
+            return None
+        return self._slurm.reservations()
 
     def _let_go_on(self, decision: Decision, plan: Plan, t_s: float) -> None:
         """Note a stop; let what was stopped for a start go on when that has ended."""
@@ -327,6 +362,8 @@ class Slurm:
 
     def _receipt(self, decision: Decision, plan: Plan, t_s: float) -> Receipt:
         action = decision.action
+        if isinstance(action, Lend | CallBack) and plan.result == "begun" and plan.next_s:
+            self._next_s[decision.id] = plan.next_s
         if isinstance(action, _OnJob):
             (self._followed.add if plan.result == "begun" else self._followed.discard)(action.job)
             if plan.result == "begun" and plan.next_s is not None:
@@ -339,7 +376,7 @@ class Slurm:
             decision=decision.id,
             t_s=t_s,
             result=plan.result,
-            gpus=() if plan.result == "failed" else action.gpus,
+            gpus=() if plan.result == "failed" or _never_seen(action, plan) else action.gpus,
             text=plan.text,
             job=plan.job,
         )
@@ -355,6 +392,11 @@ class Slurm:
         return Receipt(decision=decision.id, t_s=t_s, result="done", gpus=(), text=text)
 
 
+def _never_seen(action: Action, plan: Plan) -> bool:
+    """Return whether a loan was over before anybody could see it: then there is none."""
+    return isinstance(action, Lend) and plan.over
+
+
 def _without(missing: Iterable[str]) -> tuple[type[Action], ...]:
     """Return the actions that need what slurmrestd does not do."""
     drains = (Drain, Undrain) if DRAINS in missing else ()
@@ -368,7 +410,3 @@ def _is_full(job: QueueEntry, tasks: Iterable[ArrayTask]) -> bool:
     """
     going = sum(each.goes for each in tasks if each.job != job.id)
     return TASK_LIMIT in job.reason or (job.at_once is not None and going >= job.at_once)
-
-
-def _is_about(mark: JobMark, decision: Decision) -> bool:
-    return mark.did is not None and mark.did.id == decision.id

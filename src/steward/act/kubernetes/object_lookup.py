@@ -6,14 +6,16 @@ in a list of the turn; after that, one small request per decision reads the obje
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from steward.act.kubernetes.save_plans import SavePods
 from steward.clients.kubernetes import Api, KubeNode, Pod
 from steward.clients.kubernetes.batch_job import BatchJob, batch_job_from
 from steward.clients.kubernetes.custom_resources import OPTIMIZATION_POLICIES, RESOURCE_POOLS
 from steward.clients.kubernetes.faults import ForbiddenError, MissingError
-from steward.clients.kubernetes.objects import map_in, node_from, pod_from
+from steward.clients.kubernetes.objects import map_in, maps_in, node_from, pod_from
 from steward.clients.kubernetes.optimization_policy import (
     ceilings_of,
     optimization_policy_from,
@@ -23,6 +25,8 @@ from steward.clients.kubernetes.resource_pool import (
     pool_of,
     resource_pool_from,
 )
+from steward.clients.kubernetes_jobs.manifest import ARRAY
+from steward.clients.kubernetes_jobs.request_file import can_be_asked
 from steward.errors import PermanentError
 from steward.model.identity import JobId, NodeId, TenantId
 from steward.model.site import Autonomy, TenantCeiling
@@ -82,6 +86,21 @@ class ObjectLookup:
         return tuple(
             replace(self._with_job(pod, t_s), left_alone=self._left_alone(pod)) for pod in live
         )
+
+    def save_pods(self, id_: JobId, t_s: float) -> tuple[SavePods, str]:
+        """Return the pods of a Job, or one pod, that could save, and the container that answers."""
+        if id_.startswith("pod:"):
+            raw = self._object("pods", id_.removeprefix("pod:"), t_s)
+            return _save_pods([raw] if raw else [], f"pod {id_.removeprefix('pod:')}")
+        job = self.job(id_, t_s)
+        items, _ = self._api.list(f"/api/v1/namespaces/{job.namespace}/pods")
+        own = [
+            each
+            for each in items
+            for owner in maps_in(map_in(each, "metadata"), "ownerReferences")
+            if owner.get("uid") == job.uid
+        ]
+        return _save_pods(own, job.label, alone=job.annotations.get(ARRAY) == "true")
 
     def _left_alone(self, pod: Pod) -> str:
         ceiling = self._ceilings.get(TenantId(pod.namespace))
@@ -144,3 +163,19 @@ class ObjectLookup:
             )
             for meta in metas
         }
+
+
+def _save_pods(
+    raws: Iterable[Mapping[str, Any]], label: str, *, alone: bool = False
+) -> tuple[SavePods, str]:
+    known = [(raw, pod) for raw in raws if (pod := pod_from(raw)) is not None]
+    live = [(raw, pod) for raw, pod in known if pod.phase == "Running" and not pod.leaving]
+    specs = [map_in(raw, "spec") for raw, _ in live]
+    first = next((each for spec in specs for each in maps_in(spec, "containers")), {})
+    pods = SavePods(
+        label=label,
+        running=tuple(pod for _, pod in live),
+        can_be_asked=all(can_be_asked(spec) for spec in specs),
+        alone=alone,
+    )
+    return pods, str(first.get("name") or "")

@@ -121,6 +121,8 @@ class JobPlans:
         before = job.mark.did
         raised = before.nice if before is not None else None  # it was, to start: not again
         noted = _noted(job, decision, t_s, held=self.hold_preempted, nice=raised)
+        if noted.did is not None:
+            noted = replace(noted, did=replace(noted.did, save_s=job.mark.save_s))
         note = changes.update_job(job.address, comment=noted.comment)
         if job.mark.save_s is None:
             requeue = changes.requeue(job.address, hold=self.hold_preempted)
@@ -298,7 +300,7 @@ def _keeps_waiting(job: QueueEntry) -> str:
     """Return why a start would change nothing or may not: only what was held for us is released."""
     mark = job.mark
     for_us = {
-        "user": mark.hold,
+        "user": mark.hold or mark.lent is not None,
         "requeue": mark.did is not None and mark.did.held,
         "admin": False,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -39,6 +40,8 @@ class Plan:
     over: bool = False  # a collector cannot see it as undone any more
     job: JobId | None = None  # what it is about, if not the job that the decision names
     noted: QueueEntry | None = None  # the job, with what its comment says then
+    races: bool = False  # with what it ends: a command may come too late, which is no fault
+    beside: Callable[[], None] | None = None  # what is done after the commands that is none
 
 
 def begun(text: str, *commands: Command, next_s: float | None = None) -> Plan:

@@ -101,7 +101,11 @@ def submit(  # noqa: PLR0913 - options of a command
         _option("sbatch", text="Slurm: an option of sbatch, as --sbatch=--exclusive."),
     ] = None,
     inside: Annotated[
-        Text, _option("inside", text="Slurm: run in this running job of yours, beside its steps.")
+        Text,
+        _option(
+            "inside",
+            text="Slurm: run in this running job of yours; `idle`: in any whose GPUs idle.",
+        ),
     ] = None,
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Slurm: the script without steward's shell around it.")

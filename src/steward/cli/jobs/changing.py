@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from steward.cli.jobs.asking import DryRun, JobArgument
-from steward.cli.jobs.engines import Engine, JobEngine, job_engine
+from steward.cli.jobs.engines import Engine, job_engine
 from steward.cli.options import Config, Data, Json
 from steward.cli.output import print_json, print_lines
 from steward.errors import StewardError
@@ -46,31 +48,35 @@ def _add(app: typer.Typer, what: str, text: str) -> None:
         data: Data = None,
         as_json: Json = False,
     ) -> None:
-        chosen = job_engine(engine, config, data, job=job)
-        _change(chosen, job, what, {"note": note}, dry_run=dry_run, as_json=as_json)
+        asked = _Change(job=job, what=what, body={"note": note})
+        asked.carry_out((engine, config, data), dry_run=dry_run, as_json=as_json)
 
     change.__doc__ = text
     app.command(name=what)(change)
 
 
-def _change(
-    engine: JobEngine,
-    job: str,
-    what: str,
-    body: dict[str, Any],
-    *,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    if dry_run:
-        answer, lines = engine.planned_change(job, what, body)
-    else:
-        answer = engine.change(job, what, body)
-        lines = [f"{each['id']}: {each['state']} ({each['why']})" for each in answer["jobs"]]
-    if as_json:
-        print_json(answer)
-    else:
-        print_lines(lines)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """One change of a job that a person asks for."""
+
+    job: str
+    what: str
+    body: dict[str, Any]
+
+    def carry_out(
+        self, where: tuple[str | None, Path | None, Path | None], *, dry_run: bool, as_json: bool
+    ) -> None:
+        """Make it where engine, configuration and data are, or show it, and print the answer."""
+        engine = job_engine(*where, job=self.job)
+        if dry_run:
+            answer, lines = engine.planned_change(self.job, self.what, self.body)
+        else:
+            answer = engine.change(self.job, self.what, self.body)
+            lines = [f"{each['id']}: {each['state']} ({each['why']})" for each in answer["jobs"]]
+        if as_json:
+            print_json(answer)
+        else:
+            print_lines(lines)
 
 
 def preempt(  # noqa: PLR0913 - options of a command
@@ -86,8 +92,8 @@ def preempt(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Let a running job save and go back into the queue."""
     body = {"note": note, "force": force}
-    chosen = job_engine(engine, config, data, job=job)
-    _change(chosen, job, "preempt", body, dry_run=dry_run, as_json=as_json)
+    asked = _Change(job=job, what="preempt", body=body)
+    asked.carry_out((engine, config, data), dry_run=dry_run, as_json=as_json)
 
 
 def move(  # noqa: PLR0913 - options of a command
@@ -110,8 +116,8 @@ def move(  # noqa: PLR0913 - options of a command
         hint = "write gpu1,gpu2 or cpu3, or a number"
         raise StewardError("no GPU is named", where="--to", hint=hint)
     body = {"to": int(to) if to.strip().isdecimal() else names, "note": note}
-    chosen = job_engine(engine, config, data, job=job)
-    _change(chosen, job, "move", body, dry_run=dry_run, as_json=as_json)
+    asked = _Change(job=job, what="move", body=body)
+    asked.carry_out((engine, config, data), dry_run=dry_run, as_json=as_json)
 
 
 def extend(  # noqa: PLR0913 - options of a command
@@ -132,5 +138,5 @@ def extend(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Change the time limit of a job on Slurm; a running one is only lengthened by an operator."""
     body = {"time": time, "note": note}
-    chosen = job_engine(engine, config, data, job=job)
-    _change(chosen, job, "extend", body, dry_run=dry_run, as_json=as_json)
+    asked = _Change(job=job, what="extend", body=body)
+    asked.carry_out((engine, config, data), dry_run=dry_run, as_json=as_json)

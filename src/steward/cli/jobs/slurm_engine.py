@@ -21,6 +21,8 @@ from steward.errors import StewardError
 
 __all__ = ["SlurmEngine"]
 
+IDLE = "idle"  # for --inside: whichever job of the same user leaves its GPUs idle
+
 
 class SlurmEngine(ClusterEngine):
     """The Slurm that `[plugs.slurm]` names, or that of this machine."""
@@ -41,11 +43,17 @@ class SlurmEngine(ClusterEngine):
     def submit(self, request: SubmitRequest, *, dry_run: bool) -> Submitted:
         refuse_images(request, "slurm")
         given = {"token": secrets.token_hex(8), **request.given}
-        if request.inside:
+        idle = request.inside == IDLE
+        if request.inside and not idle:
             return self._submit_inside(request, given, dry_run=dry_run)
         script = "" if request.as_command else read_script(Path(request.command[0]))
         draft = draft_of(
-            request.command, given, script=script, more=request.sbatch, as_is=request.as_is
+            request.command,
+            given,
+            script=script,
+            more=request.sbatch,
+            as_is=request.as_is,
+            inside=idle,
         )
         if dry_run:
             command = draft.submission(Path()).command

@@ -33,6 +33,23 @@ PolicyName = Annotated[
 Instances = Annotated[
     int, typer.Option("--instances", min=1, max=4096, help="How many, shared among the models.")
 ]
+ScalerName = Annotated[
+    str,
+    typer.Option(
+        "--scaler",
+        metavar="NAME",
+        help="Starts and drains instances; `steward serve policies` lists them.",
+    ),
+]
+MaxInstances = Annotated[
+    int | None,
+    typer.Option(
+        "--max-instances",
+        min=1,
+        max=4096,
+        help="How many a scaler may have at once; without it, four times --instances.",
+    ),
+]
 Profiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -105,6 +122,8 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     *,
     policy: PolicyName = "fcfs",
     instances: Instances = 1,
+    scaler: ScalerName = "fixed",
+    max_instances: MaxInstances = None,
     profile: Profiles = None,
     gpus: Gpus = 1,
     kv_tokens: KvTokens = 524_288,
@@ -131,7 +150,7 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     The same seed gives the same answer, but for cpu_s and requests_per_cpu_s. Rows that cannot be
     used are counted and shown; requests longer than the KV cache are refused and count as missed.
     """
-    from steward.decide.serving import DISPATCHERS
+    from steward.decide.serving import DISPATCHERS, SCALERS
     from steward.errors import unknown_name
     from steward.model.serving.instance_type import H200_LLAMA_8B
     from steward.model.serving.requests import BATCH, INTERACTIVE
@@ -141,6 +160,8 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     from steward.sim.serving.traces import RequestOptions
 
     dispatcher = resolve("dispatcher", policy, DISPATCHERS)()
+    scales = None if scaler == "fixed" else resolve("scaler", scaler, SCALERS)()
+    places = _places(instances, max_instances, scales=scales is not None)
     classes = (
         replace(INTERACTIVE, ttft_s=ttft_s, itl_s=itl_s),
         replace(BATCH, completion_s=batch_s),
@@ -165,13 +186,18 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
         seed=seed,
     )
     trace = _read(traces, asked)
-    fleet = _fleet(trace, profile or [], like, (instances, mtbf_s, seed))
+    fleet = replace(_fleet(trace, profile or [], like, (instances, mtbf_s, seed)), places=places)
     print_warnings(_told(trace))
     with waiting("serving"):
         warm_up()
-        run = serve(trace, fleet, dispatcher)
+        run = serve(trace, fleet, dispatcher, scaler=scales)
     if as_json:
-        about = {"instances": instances, "seed": seed, "synthetic": trace.synthetic}
+        about = {
+            "instances": instances,
+            "scaler": scaler,
+            "seed": seed,
+            "synthetic": trace.synthetic,
+        }
         faults = [{"reason": each.reason, "rows": each.rows} for each in trace.faults]
         print_json({**run.as_record(), **about, "left_out": faults})
         return
@@ -179,14 +205,38 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def policies(*, as_json: Json = False) -> None:
-    """List the policies that choose which request goes to which instance."""
-    from steward.decide.serving import DISPATCHERS
+    """List what chooses which request goes to which instance, and how many instances there are."""
+    from steward.decide.serving import DISPATCHERS, SCALERS
 
-    rows = [(name, (made.__doc__ or "").splitlines()[0]) for name, made in DISPATCHERS.items()]
+    rows = [
+        (kind, name, (made.__doc__ or "").splitlines()[0])
+        for kind, table in (("policy", DISPATCHERS), ("scaler", SCALERS))
+        for name, made in table.items()
+    ]
     if as_json:
-        print_json([{"name": name, "about": about} for name, about in rows])
+        names = ("kind", "name", "about")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    print_table(("policy", "what it does"), rows, empty="there are no policies")
+    print_table(("kind", "name", "what it does"), rows, empty="there are no policies")
+
+
+def _places(instances: int, most: int | None, *, scales: bool) -> int:
+    """Return how many instances there may be at once."""
+    from steward.errors import StewardError
+
+    if most is None:
+        return 4 * instances if scales else instances
+    if not scales:
+        hint = "name a scaler with --scaler; `steward serve policies` lists them"
+        raise StewardError(
+            "nothing changes the number of instances", where="--max-instances", hint=hint
+        )
+    if most < instances:
+        hint = f"at least the {instances} of --instances"
+        raise StewardError(
+            f"{most} are fewer than at the start", where="--max-instances", hint=hint
+        )
+    return most
 
 
 def _read(traces: list[str], asked: RequestOptions) -> RequestTrace:

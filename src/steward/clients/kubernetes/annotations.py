@@ -7,7 +7,7 @@
 | `steward.dev/elastic: "1-4"` | owner | it goes on with 1 to 4 pods |
 | `steward.dev/held` | a person, by `steward jobs hold` | who keeps it from starting, and why |
 | `steward.dev/preempted` | a person, by `steward jobs preempt` | when it was stopped last |
-| `steward.dev/save-requested` | a person, by `steward jobs save` | on pods: save and go on |
+| `steward.dev/save-requested` | `steward jobs save`, steward | on pods: save and go on |
 | `steward.dev/decision` | steward | the last decision about it, as JSON |
 
 The server notes for each field who has changed it last (`managedFields`). So a Job that a person

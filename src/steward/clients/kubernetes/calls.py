@@ -19,6 +19,7 @@ __all__ = [
     "PATCH_JOBS",
     "PATCH_NODES",
     "PATCH_PODS",
+    "READ_LOGS",
     "ApiCall",
     "KubeRole",
     "calls_of",
@@ -31,7 +32,9 @@ class KubeRole(Enum):
     OBSERVE = "observe"
     JOBS = "jobs"
     NODES = "nodes"
+    ANSWERS = "answers"
     OPERATOR = "operator"
+    SERVING = "serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ def _looks(
 _KUEUE = "kueue.x-k8s.io"
 PATCH_JOBS = ApiCall(role=KubeRole.JOBS, verb="patch", resource="jobs", group="batch")
 PATCH_PODS = ApiCall(role=KubeRole.JOBS, verb="patch", resource="pods")
+READ_LOGS = ApiCall(role=KubeRole.ANSWERS, verb="get", resource="pods/log")
 EVICT = ApiCall(role=KubeRole.JOBS, verb="create", resource="pods/eviction")
 PATCH_NODES = ApiCall(role=KubeRole.NODES, verb="patch", resource="nodes")
 
@@ -84,6 +88,7 @@ CALLS: tuple[ApiCall, ...] = (
     *_looks(KubeRole.NODES, "batch", "jobs", verbs=("get", "list")),
     *_looks(KubeRole.NODES, DOMAIN, "optimizationpolicies", verbs=("list",)),
     PATCH_NODES,
+    READ_LOGS,
     ApiCall(role=KubeRole.NODES, verb="create", resource="pods/eviction"),
     *_looks(KubeRole.OPERATOR, DOMAIN, "trainingjobs", verbs=("get", "list", "watch")),
     *_looks(KubeRole.OPERATOR, DOMAIN, "trainingjobs/status", verbs=("patch",)),
@@ -96,6 +101,8 @@ CALLS: tuple[ApiCall, ...] = (
         KubeRole.OPERATOR, _KUEUE, "workloads/status", "admissionchecks/status", verbs=("patch",)
     ),
     *_looks(KubeRole.OPERATOR, "", "events", verbs=("create",)),
+    *_looks(KubeRole.SERVING, "apps", "deployments/scale", verbs=("get", "patch")),
+    *_looks(KubeRole.SERVING, "", "pods", verbs=("list", "patch")),
     *_looks(KubeRole.OPERATOR, "coordination.k8s.io", "leases", verbs=("get", "create", "patch")),
 )
 

@@ -6,6 +6,7 @@ of the tests validates by it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from steward.clients.kubernetes.annotations import DOMAIN
@@ -30,6 +31,13 @@ OPTIMIZATION_POLICIES = f"/apis/{API_VERSION}/optimizationpolicies"
 Schema = dict[str, Any]
 
 _PODS: Schema = {"type": "integer", "minimum": 1, "maximum": 10_000}
+
+
+def _rule(rule: str, message: str) -> Schema:
+    """Return a CEL rule and what is said where it does not hold."""
+    return {"rule": rule, "message": message}
+
+
 _CONDITION: Schema = {
     "type": "object",
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
@@ -56,7 +64,7 @@ _TRAINING_JOB: Schema = {
             **_PODS,
             "default": 1,
             "description": "how many pods run at the same time",
-            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is fixed"}],
+            "x-kubernetes-validations": [_rule("self == oldSelf", "is fixed")],
         },
         "elastic": {
             "type": "object",
@@ -78,11 +86,11 @@ _TRAINING_JOB: Schema = {
         },
     },
     "x-kubernetes-validations": [
-        {
-            "rule": "!has(self.elastic) || "
+        _rule(
+            "!has(self.elastic) || "
             "(self.elastic.minPods <= self.pods && self.pods <= self.elastic.maxPods)",
-            "message": "pods has to be between elastic.minPods and elastic.maxPods",
-        }
+            "pods has to be between elastic.minPods and elastic.maxPods",
+        )
     ],
 }
 _TRAINING_STATUS: Schema = {
@@ -121,7 +129,7 @@ _TENANT_SHARE: Schema = {
             "type": "number",
             "default": 1,
             "maximum": 1_000_000,
-            "x-kubernetes-validations": [{"rule": "self > 0.0", "message": "is above 0"}],
+            "x-kubernetes-validations": [_rule("self > 0.0", "is above 0")],
         },
         "guaranteedGpus": {"type": "integer", "minimum": 0, "maximum": 10_000_000, "default": 0},
         "pool": {
@@ -148,10 +156,10 @@ _RESOURCE_POOL: Schema = {
             "items": {"type": "string", "minLength": 3, "maxLength": 317},
             "x-kubernetes-list-type": "set",
             "x-kubernetes-validations": [
-                {
-                    "rule": "self.all(each, each.contains('/'))",
-                    "message": "are extended resources, like nvidia.com/gpu",
-                }
+                _rule(
+                    "self.all(each, each.contains('/'))",
+                    "are extended resources, like nvidia.com/gpu",
+                )
             ],
             "description": "what counts as a GPU; without any, whole GPUs of all makes",
         },
@@ -173,11 +181,11 @@ _RESOURCE_POOL: Schema = {
         },
     },
     "x-kubernetes-validations": [
-        {
-            "rule": "!has(self.lendIdleGuarantees) || self.lendIdleGuarantees || "
+        _rule(
+            "!has(self.lendIdleGuarantees) || self.lendIdleGuarantees || "
             "(!has(self.borrowerPriorityClass) && !has(self.callBackSeconds))",
-            "message": "a pool that lends nothing has no borrowers",
-        }
+            "a pool that lends nothing has no borrowers",
+        )
     ],
 }
 _POOL_STATUS: Schema = {
@@ -214,11 +222,11 @@ _CEILING: dict[str, Schema] = {
         "description": "how often one job may be stopped or resized in a day",
     },
 }
-_LIMITS_SOMETHING: Schema = {
-    "rule": "!has(self.autonomy) || self.autonomy in ['approve', 'auto'] || "
+_LIMITS_SOMETHING: Schema = _rule(
+    "!has(self.autonomy) || self.autonomy in ['approve', 'auto'] || "
     "(!has(self.actions) && !has(self.disturbancesPerJobPerDay))",
-    "message": "where nothing is done without a person, there is nothing to limit",
-}
+    "where nothing is done without a person, there is nothing to limit",
+)
 _WINDOW: Schema = {
     "type": "object",
     "required": ["from", "to"],
@@ -239,9 +247,7 @@ _WINDOW: Schema = {
             "description": "of the next day, where it is earlier than from",
         },
     },
-    "x-kubernetes-validations": [
-        {"rule": "self.from != self.to", "message": "to is another time than from"}
-    ],
+    "x-kubernetes-validations": [_rule("self.from != self.to", "to is another time than from")],
 }
 _OFF_HOURS: Schema = {
     "type": "object",
@@ -265,10 +271,10 @@ _OFF_HOURS: Schema = {
         **_CEILING,
     },
     "x-kubernetes-validations": [
-        {
-            "rule": "has(self.autonomy) || has(self.actions) || has(self.disturbancesPerJobPerDay)",
-            "message": "says nothing that would hold then",
-        },
+        _rule(
+            "has(self.autonomy) || has(self.actions) || has(self.disturbancesPerJobPerDay)",
+            "says nothing that would hold then",
+        ),
         _LIMITS_SOMETHING,
     ],
 }
@@ -292,13 +298,14 @@ def custom_resources() -> tuple[dict[str, Any], ...]:
         scope="Namespaced",
         short="tj",
         schema={"spec": _TRAINING_JOB, "status": _TRAINING_STATUS},
-        columns=[
-            _column("Phase", "string", ".status.phase"),
-            _column("Pods", "integer", ".spec.pods"),
-            _column("Job", "string", ".status.jobName", priority=1),
-            _column("Decision", "string", ".status.decision", priority=1),
-            _column("Age", "date", ".metadata.creationTimestamp"),
-        ],
+        columns=_columns(
+            "Phase: string .status.phase",
+            "Pods: integer .spec.pods",
+            "Job: string .status.jobName",
+            "Decision: string .status.decision",
+            "Age: date .metadata.creationTimestamp",
+            wide=["Job", "Decision"],
+        ),
     )
     share = _definition(
         "TenantShare",
@@ -306,11 +313,11 @@ def custom_resources() -> tuple[dict[str, Any], ...]:
         scope="Cluster",
         short="ts",
         schema={"spec": _TENANT_SHARE},
-        columns=[
-            _column("Namespace", "string", ".spec.namespace"),
-            _column("Weight", "number", ".spec.weight"),
-            _column("Guaranteed", "integer", ".spec.guaranteedGpus"),
-        ],
+        columns=_columns(
+            "Namespace: string .spec.namespace",
+            "Weight: number .spec.weight",
+            "Guaranteed: integer .spec.guaranteedGpus",
+        ),
     )
     pool = _definition(
         "ResourcePool",
@@ -318,14 +325,14 @@ def custom_resources() -> tuple[dict[str, Any], ...]:
         scope="Cluster",
         short="rp",
         schema={"spec": _RESOURCE_POOL, "status": _POOL_STATUS},
-        columns=[
-            _column("GPUs", "integer", ".status.gpus"),
-            _column("Guaranteed", "integer", ".status.guaranteed"),
-            _column("Lent", "integer", ".status.lent"),
-            _column("Free", "integer", ".status.free"),
-            _column("Lends", "boolean", ".spec.lendIdleGuarantees"),
-            _column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-        ],
+        columns=_columns(
+            "GPUs: integer .status.gpus",
+            "Guaranteed: integer .status.guaranteed",
+            "Lent: integer .status.lent",
+            "Free: integer .status.free",
+            "Lends: boolean .spec.lendIdleGuarantees",
+            'Ready: string .status.conditions[?(@.type=="Ready")].status',
+        ),
     )
     policy = _definition(
         "OptimizationPolicy",
@@ -333,21 +340,28 @@ def custom_resources() -> tuple[dict[str, Any], ...]:
         scope="Namespaced",
         short="op",
         schema={"spec": _OPTIMIZATION_POLICY, "status": _POLICY_STATUS},
-        columns=[
-            _column("Autonomy", "string", ".spec.autonomy"),
-            _column("Actions", "string", ".spec.actions"),
-            _column("Per day", "integer", ".spec.disturbancesPerJobPerDay"),
-            _column("In effect", "string", '.status.conditions[?(@.type=="InEffect")].status'),
-            _column("Off-hours", "string", '.status.conditions[?(@.type=="OffHours")].status'),
-            _column("Generation", "integer", ".status.observedGeneration", priority=1),
-        ],
+        columns=_columns(
+            "Autonomy: string .spec.autonomy",
+            "Actions: string .spec.actions",
+            "Per day: integer .spec.disturbancesPerJobPerDay",
+            'In effect: string .status.conditions[?(@.type=="InEffect")].status',
+            'Off-hours: string .status.conditions[?(@.type=="OffHours")].status',
+            "Generation: integer .status.observedGeneration",
+            wide=["Generation"],
+        ),
     )
     return training, share, pool, policy
 
 
-def _column(name: str, type_: str, path: str, *, priority: int = 0) -> dict[str, Any]:
-    found = {"name": name, "type": type_, "jsonPath": path}
-    return {**found, "priority": priority} if priority else found
+def _columns(*each: str, wide: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return printer columns from `Name: type path`; those of `wide` only where it is asked for."""
+    found = []
+    for text in each:
+        name, _, rest = text.partition(": ")
+        type_, _, path = rest.partition(" ")
+        column = {"name": name, "type": type_, "jsonPath": path}
+        found.append({**column, "priority": 1} if name in wide else column)
+    return found
 
 
 def _definition(

@@ -14,6 +14,7 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WORDS = {
     KubeRole.JOBS: "starts, preempts and resizes jobs",
     KubeRole.NODES: "drains nodes and brings them back",
+    KubeRole.ANSWERS: "reads in logs whether a save succeeded",
 }
 _ACTING = tuple(_WORDS)
 

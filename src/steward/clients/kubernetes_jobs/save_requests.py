@@ -29,7 +29,7 @@ from steward.clients.kubernetes_jobs.request_file import SAVE_REQUESTED
 from steward.errors import StewardError
 from steward.training.protocol import ANSWER_LINE
 
-__all__ = ["SaveWait", "save_requests"]
+__all__ = ["SaveWait", "answer_in", "read_answer", "save_requests"]
 
 _POLL_S = 1.0
 _REFRESH_S = 60  # what a kubelet may take until a file has the new annotation
@@ -100,15 +100,10 @@ class SaveWait:
         return len(self._answers) >= wanted
 
     def _look(self, pod: Pod, gone: set[str], *, since_s: int) -> None:
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
-        query = {
-            "tailLines": str(_LINES),
-            "sinceSeconds": str(since_s),
-            "limitBytes": str(_LOG_BYTES),
-            **({"container": self._job.container} if self._job.container else {}),
-        }
         try:
-            text = self._api.text(path, query).decode("utf-8", "replace")
+            answer = read_answer(
+                self._api, pod, self._id, since_s=since_s, container=self._job.container
+            )
         except MissingError:
             gone.add(pod.name)
             return
@@ -120,7 +115,6 @@ class SaveWait:
         except KubernetesError as fault:
             self._trouble = fault.problem  # a server that is away may be back in time
             return
-        answer = _answer_in(text, self._id)
         if answer is not None:
             self._answers[pod.name] = answer
 
@@ -147,7 +141,21 @@ class SaveWait:
         return StewardError(problem, where=f"job {self._job.id}", hint=hint)
 
 
-def _answer_in(text: str, id_: str) -> dict[str, Any] | None:
+def read_answer(
+    api: Api, pod: Pod, id_: str, *, since_s: int, container: str = ""
+) -> dict[str, Any] | None:
+    """Return the answer to a request in the log of a pod; None while there is none."""
+    query = {
+        "tailLines": str(_LINES),
+        "sinceSeconds": str(since_s),
+        "limitBytes": str(_LOG_BYTES),
+        **({"container": container} if container else {}),
+    }
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"
+    return answer_in(api.text(path, query).decode("utf-8", "replace"), id_)
+
+
+def answer_in(text: str, id_: str) -> dict[str, Any] | None:
     """Return the answer to a request in a log: its line may follow a progress bar's."""
     for part in text.split(ANSWER_LINE)[1:]:
         try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from steward.clients.slurm.commands import SlurmCommands
 from steward.clients.slurm.jobs import SlurmJob
 from steward.clients.slurm.nodes import SlurmNode
-from steward.clients.slurm.program import SlurmError, SlurmMissingError
+from steward.clients.slurm.program import SlurmError, SlurmMissingError, own_account
 from steward.clients.slurm.rest import RestSettings
 from steward.clients.slurm.rest_reader import SlurmReader, SlurmRest, slurm_reader
 from steward.clients.slurm.syntax import Gres
@@ -29,5 +29,6 @@ __all__ = [
     "SlurmNode",
     "SlurmReader",
     "SlurmRest",
+    "own_account",
     "slurm_reader",
 ]

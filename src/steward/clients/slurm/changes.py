@@ -13,10 +13,12 @@ __all__ = [
     "notify",
     "release",
     "requeue",
+    "reserve",
     "resume_node",
     "shown",
     "signal_batch",
     "submit",
+    "unreserve",
     "update_job",
 ]
 
@@ -98,6 +100,18 @@ def drain(node: str, reason: str) -> Command:
 def resume_node(node: str) -> Command:
     """Let jobs start on a node again."""
     return ("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+def reserve(name: str, node: str, user: str) -> Command:
+    """Keep new jobs of others from a node, until the reservation is deleted; what runs goes on."""
+    what = (f"ReservationName={name}", f"Nodes={node}", f"Users={user}")
+    when = ("StartTime=now", "Duration=UNLIMITED", "Flags=IGNORE_JOBS")
+    return ("scontrol", "create", "reservation", *what, *when)
+
+
+def unreserve(name: str) -> Command:
+    """Delete a reservation."""
+    return ("scontrol", "delete", f"ReservationName={name}")
 
 
 def submit(options: Iterable[str], script: str, arguments: Iterable[str] = ()) -> Command:

@@ -28,6 +28,7 @@ __all__ = ["SlurmCommands"]
 
 T = TypeVar("T")
 _CHUNK = 2**20
+_LENT_STEP = re.compile(r"steward-lent-(\d{1,18})")
 _HINT = "look at `scontrol ping` and at slurmctld's log on the controller"
 
 
@@ -46,6 +47,10 @@ class SlurmCommands:
     def found(self) -> bool:
         """Return whether the commands are installed."""
         return self._programs.find("squeue") is not None
+
+    def has_accounting(self) -> bool:
+        """Return whether the commands that read accounting are installed."""
+        return all(self._programs.find(name) is not None for name in ("sacct", "sacctmgr"))
 
     def version(self) -> str:
         """Return Slurm's version, e.g. `slurm 22.05.8`, without a call to the controller."""
@@ -74,6 +79,15 @@ class SlurmCommands:
                     raise
                 self._scontrol_has_json = False  # before 23.02
         return self._listed(["sinfo", "--json"], "nodes", node_from_json)
+
+    def lent_steps(self) -> frozenset[tuple[str, str]]:
+        """Return borrower and owner of each loan whose step runs (`loan_run.py` names steps)."""
+        separator = fresh_separator()  # a name may hold any character
+        how = ["squeue", "--noheader", "--steps", f"--format=%i{separator}%j{separator}"]
+        cells = self._text_of(how).split(separator)
+        pairs = zip(cells[::2], cells[1::2], strict=False)
+        named = ((id_.strip().partition("."), _LENT_STEP.fullmatch(name)) for id_, name in pairs)
+        return frozenset((name[1], job) for (job, _, step), name in named if name and step)
 
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations of whole nodes, also those to come."""

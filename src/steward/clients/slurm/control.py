@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import threading
 import time
@@ -18,6 +17,7 @@ from steward.clients.slurm.program import (
     SlurmError,
     SlurmPrograms,
     fresh_separator,
+    own_account,
     rows_of,
     squeue_form,
 )
@@ -29,6 +29,7 @@ from steward.clients.slurm.queue_entry import (
     entry_from_line,
 )
 from steward.clients.slurm.refusals import reason_in, refusal
+from steward.clients.slurm.reservations import SlurmReservation, reservation_from_line
 from steward.clients.slurm.syntax import holder
 from steward.clock import Clock, WallClock
 from steward.errors import PermanentError, StewardError, TemporaryError
@@ -161,11 +162,10 @@ class SlurmControl:
     @property
     def user(self) -> str:
         """The account that runs this process."""
-        try:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError as fault:
-            problem = f"the account {os.geteuid()} has no name"
-            raise StewardError(problem, hint="Slurm knows accounts by name") from fault
+        if name := own_account():
+            return name
+        problem = f"the account {os.geteuid()} has no name"
+        raise StewardError(problem, hint="Slurm knows accounts by name")
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -232,7 +232,9 @@ class SlurmControl:
         found = [
             (int(priority), reason)
             for address, priority, reason, nice, comment in cells
-            if priority.isdecimal() and address not in raised and not _is_raised(nice, comment)
+            if priority.isdecimal()
+            and address not in raised
+            and not JobMark.read(comment).is_raised(_signed(nice))
         ]
         return QueueTop(
             first=max((priority for priority, _ in found), default=0),
@@ -250,6 +252,12 @@ class SlurmControl:
         reason = "" if cells[2] == "none" else cells[2]
         state = cells[1].lower().rstrip("*~#!%$@^-+")
         return NodeEntry(name=cells[0], state=state, reason=reason, set_by=cells[3])
+
+    def reservations(self) -> list[SlurmReservation]:
+        """Return all reservations of whole nodes, also those to come."""
+        lines = self._read(("scontrol", "--oneliner", "show", "reservation")).split("\n")
+        found = (reservation_from_line(line) for line in lines)
+        return [each for each in found if each is not None]
 
     def configuration(self) -> Mapping[str, str]:
         """Return what the controller runs with, and keep below its limit from now on."""
@@ -356,12 +364,6 @@ class SlurmControl:
         return answer
 
 
-def _is_raised(nice: str, comment: str) -> bool:
-    """Return whether steward has lowered the nice value of a job, and that still counts.
-
-    Only below 0, which no owner can set: the comment alone would let anybody stay before those that
-    steward puts first.
-    """
-    did = JobMark.read(comment).did
-    lowered = nice.startswith("-") and nice[1:].isdecimal()
-    return lowered and did is not None and did.nice is not None and int(nice) < did.nice
+def _signed(text: str) -> int:
+    """Return a number in digits, also below 0; 0 for anything else."""
+    return int(text) if text.removeprefix("-").isdecimal() else 0

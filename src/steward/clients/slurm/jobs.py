@@ -22,7 +22,15 @@ from steward.clients.slurm.syntax import (
     whole_number,
 )
 
-__all__ = ["ENDED", "SACCT_FIELDS", "WAITING", "SlurmJob", "job_from_json", "job_from_sacct"]
+__all__ = [
+    "ENDED",
+    "SACCT_FIELDS",
+    "WAITING",
+    "SlurmJob",
+    "exit_of",
+    "job_from_json",
+    "job_from_sacct",
+]
 
 MIB = 2**20
 SACCT_FIELDS = (*ROW_FIELDS[:11], "TimelimitRaw", *ROW_FIELDS[11:])  # as in recorded lines
@@ -97,7 +105,8 @@ class SlurmJob:
     def is_held_by_hand(self) -> bool:
         """Whether a person keeps it waiting; one that is held for steward is not."""
         mark = self.mark
-        for_steward = mark.hold or (mark.did is not None and mark.did.held)
+        held = mark.did is not None and mark.did.held
+        for_steward = mark.hold or held or mark.lent is not None
         held_by = holder(self.reason)
         return held_by == "admin" or (bool(held_by) and not for_steward)
 
@@ -128,7 +137,7 @@ def job_from_json(raw: Mapping[str, Any]) -> SlurmJob | None:
     wanted, held = tres(_text(raw, "tres_req_str")), tres(_text(raw, "tres_alloc_str"))
     waits = not WAITING.isdisjoint(states)
     ended = not ENDED.isdisjoint(states)
-    code, signal = _exit(raw.get("exit_code"))
+    code, signal = exit_of(raw.get("exit_code"))
     return SlurmJob(
         id=str(int(id_)),
         name=_text(raw, "name"),
@@ -205,7 +214,7 @@ def _reason(raw: Mapping[str, Any]) -> str:
     return "" if reason == "None" else reason
 
 
-def _exit(value: object) -> tuple[int, int]:
+def exit_of(value: object) -> tuple[int, int]:
     """Return exit code and signal; older versions give the status that wait(2) gave."""
     if isinstance(value, Mapping) and "return_code" in value:
         signal = value.get("signal")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import secrets
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ __all__ = [
     "SlurmMissingError",
     "SlurmPrograms",
     "fresh_separator",
+    "own_account",
     "rows_of",
     "squeue_form",
 ]
@@ -37,6 +39,14 @@ def fresh_separator() -> str:
     Everybody may read those while a command runs; by then it is too late to write it anywhere.
     """
     return f"|{secrets.token_hex(8)}|"
+
+
+def own_account() -> str:
+    """Return the account that runs this process; empty if it has no name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""
 
 
 # After each column of squeue. Names and comments of jobs may hold any character, also new lines and

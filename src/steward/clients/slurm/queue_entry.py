@@ -101,13 +101,8 @@ class QueueEntry:
 
     @property
     def is_raised(self) -> bool:
-        """Whether steward has lowered its nice value, and that still counts.
-
-        Only below 0, which no owner can set: the comment alone would let anybody stay before those
-        that steward puts first.
-        """
-        did = self.mark.did
-        return did is not None and did.nice is not None and self.nice < min(0, did.nice)
+        """Whether steward has lowered its nice value, and that still counts."""
+        return self.mark.is_raised(self.nice)
 
     @property
     def held_by(self) -> str:

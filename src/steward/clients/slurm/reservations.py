@@ -11,7 +11,7 @@ from steward.clients.slurm.syntax import hosts, number, upper_names
 
 __all__ = ["SlurmReservation", "reservation_from_json", "reservation_from_line"]
 
-_FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|EndTime|Nodes|Flags)=(\S*)")
+_FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|EndTime|Nodes|Flags|Users)=(\S*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class SlurmReservation:
     end_s: float
     nodes: tuple[str, ...]
     maintenance: bool
+    users: tuple[str, ...] = ()  # that may use it; none where it is for accounts
 
 
 def reservation_from_line(line: str) -> SlurmReservation | None:
@@ -44,6 +45,7 @@ def reservation_from_line(line: str) -> SlurmReservation | None:
         end_s=float(times[1]),
         nodes=hosts(nodes),
         maintenance="MAINT" in cell.get("Flags", "").split(","),
+        users=_users(cell.get("Users", "")),
     )
 
 
@@ -61,4 +63,9 @@ def reservation_from_json(raw: Mapping[str, Any]) -> SlurmReservation | None:
         end_s=end_s,
         nodes=hosts(nodes),
         maintenance="MAINT" in upper_names(raw.get("flags")),
+        users=_users(str(raw.get("users") or "")),
     )
+
+
+def _users(text: str) -> tuple[str, ...]:
+    return () if text in ("", "(null)") else tuple(text.split(","))

@@ -125,9 +125,10 @@ class RestServer:
             self._api = _newest(_as_object(text, self.where), self.where)
         return self._api
 
-    def chunks(self, name: str) -> Iterator[str]:
+    def chunks(self, name: str, *, query: Mapping[str, str] | None = None) -> Iterator[str]:
         """Yield the answer to a GET piece by piece."""
-        yield from self._chunks("GET", self.api().path(name), most_bytes=MOST_BYTES)
+        path = self.api().path(name)
+        yield from self._chunks("GET", path, query=query, most_bytes=MOST_BYTES)
 
     def ask(
         self,

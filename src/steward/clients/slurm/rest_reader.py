@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from steward.clients.slurm.accounting import Accounting
@@ -13,17 +13,26 @@ from steward.clients.slurm.nodes import SlurmNode, node_from_json
 from steward.clients.slurm.program import SlurmError
 from steward.clients.slurm.reservations import SlurmReservation, reservation_from_json
 from steward.clients.slurm.rest import RestServer, RestSettings
+from steward.clients.slurm.rest_accounting import (
+    account_from_json,
+    accounting_of,
+    past_job_from_json,
+    qos_from_json,
+)
 
 __all__ = ["SlurmReader", "SlurmRest", "slurm_reader"]
 
 T = TypeVar("T")
+PAST = "slurmdb/jobs"
+_ACCOUNTING_HINT = "slurmdbd.conf needs AuthAltTypes=auth/jwt, as slurm.conf does"
 _HINT = "is slurmctld up (`scontrol ping` there), and does it accept the token?"
 
 
 class SlurmRest:
-    """One cluster behind a slurmrestd. Accounting is read by `sacct`, where this machine has it.
+    """One cluster behind a slurmrestd.
 
-    slurmrestd of 22.05 calls a job that exited with 3 a success, as `sacct --json` does.
+    Accounting is read by `sacct`, where this machine has it: slurmrestd of 22.05 has no exit
+    statuses. Else slurmrestd reads it from slurmdbd.
     `refused` counts entries that were no jobs or nodes.
     """
 
@@ -41,7 +50,8 @@ class SlurmRest:
         api = self._server.api()
         meta = self._server.ask("GET", "slurm/ping").get("meta") or {}
         slurm = meta.get("slurm") or meta.get("Slurm") or {}
-        accounting = "" if self._commands.found() else ", without accounting: no sacct here"
+        served = self._commands.has_accounting() or api.has(PAST)
+        accounting = "" if served else ", without accounting: it serves no slurmdbd"
         release = slurm.get("release", "of unknown version")
         return f"slurm {release} by slurmrestd {api.version} at {self._server.where}{accounting}"
 
@@ -60,6 +70,10 @@ class SlurmRest:
         """Return all nodes."""
         return self._listed("nodes", node_from_json)
 
+    def lent_steps(self) -> frozenset[tuple[str, str]]:
+        """Return none: GPUs of running jobs are lent by commands alone."""
+        return frozenset()
+
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations of whole nodes, also those to come."""
         return self._read("reservations", reservation_from_json)[0]
@@ -67,12 +81,45 @@ class SlurmRest:
     def ended(
         self, *, past_s: float, up_to_s: float = 0.0, every_run: bool = False
     ) -> list[SlurmJob]:
-        """Return what accounting has, by `sacct`; raise where this machine has none."""
-        return self._commands.ended(past_s=past_s, up_to_s=up_to_s, every_run=every_run)
+        """Return what accounting has, by `sacct` where this machine has it."""
+        if self._commands.has_accounting():
+            return self._commands.ended(past_s=past_s, up_to_s=up_to_s, every_run=every_run)
+        past = {"start_time": max(1, int(past_s + 1.0)), "end_time": int(up_to_s)}
+        query = {name: f"now-{each}seconds" for name, each in past.items() if each}
+        api = self._server.api()
+        skip = api.has(PAST, parameter="skip_steps")
+        query |= {"skip_steps": "true"} if skip else {}
+        query |= {"flags": "DUPLICATES"} if every_run and api.has(PAST, parameter="flags") else {}
+        found, refused = self._accounted(PAST, "jobs", past_job_from_json, query=query)
+        self.refused += refused
+        if every_run:
+            return found
+        return list({job.id: job for job in sorted(found, key=lambda job: job.submit_s)}.values())
 
     def accounting(self) -> Accounting:
-        """Return the accounts with their shares and limits, by `sacctmgr`."""
-        return self._commands.accounting()
+        """Return the accounts with their shares and limits, by `sacctmgr` where it is here."""
+        if self._commands.has_accounting():
+            return self._commands.accounting()
+        accounts = self._accounted("slurmdb/associations", "associations", account_from_json)[0]
+        key = "QOS" if self._server.api().version == "v0.0.38" else "qos"
+        return accounting_of(accounts, self._accounted("slurmdb/qos", key, qos_from_json)[0])
+
+    def _accounted(
+        self,
+        name: str,
+        key: str,
+        make: Callable[[dict[str, Any]], T | None],
+        *,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[list[T], int]:
+        """Return a list of slurmdbd's; none where it says that it has found nothing."""
+        chunks = self._server.chunks(name, query=query)
+        try:
+            return read_list(chunks, key, make, where=self._server.where, hint=_ACCOUNTING_HINT)
+        except SlurmError as fault:
+            if "nothing found" in fault.problem.lower():
+                return [], 0
+            raise
 
     def _listed(self, key: str, make: Callable[[dict[str, Any]], T | None]) -> list[T]:
         made, refused = self._read(key, make)

@@ -27,8 +27,8 @@ class Level(Enum):
 _WORDS = {
     Level.OWNER: "it changes its own jobs alone: release, requeue, signal, nice from 0 on, fewer "
     "nodes; other people's jobs and negative nice need an operator, drains an administrator",
-    Level.OPERATOR: "it changes jobs of all users, their priorities too; drains need an "
-    "administrator",
+    Level.OPERATOR: "it changes jobs of all users, their priorities too; it may not drain nodes, "
+    "and keeps new jobs from them by reservations",
     Level.ADMINISTRATOR: "it changes jobs of all users and drains nodes",
 }
 

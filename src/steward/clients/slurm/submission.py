@@ -31,7 +31,8 @@ class Submission:
     """A script for sbatch. The token is the same at each try, and another for another job.
 
     `hold`: leave it to a decision of steward's to release it. `save_s`: it saves within so long of
-    USR2. `retry_within_s`: how long after the first try accounting is searched for it. `rename`:
+    USR2. `inside_bytes`: it may run in another job of its owner, with so much memory on each GPU.
+    `retry_within_s`: how long after the first try accounting is searched for it. `rename`:
     the name gets the token, by which Slurm finds a job faster than by its comment. `keep_held`: its
     owner releases it.
     """
@@ -46,6 +47,7 @@ class Submission:
     hold: bool = False
     retry_within_s: float = 86_400.0
     rename: bool = True
+    inside_bytes: int | None = None
     keep_held: bool = False
 
     def __post_init__(self) -> None:
@@ -69,7 +71,13 @@ class Submission:
     @property
     def command(self) -> changes.Command:
         """The command that submits it."""
-        mark = JobMark(rest=self.comment, token=self.token, save_s=self.save_s, hold=self.hold)
+        mark = JobMark(
+            rest=self.comment,
+            token=self.token,
+            save_s=self.save_s,
+            hold=self.hold,
+            inside_bytes=self.inside_bytes,
+        )
         named = (f"--job-name={self.job_name}",) if self.rename else ()
         ours = (*named, f"--comment={mark.comment}")
         return changes.submit((*self.options, *ours), self.script, self.arguments)

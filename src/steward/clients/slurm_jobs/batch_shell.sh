@@ -5,6 +5,13 @@ steward_signalled=
 steward_got= # the signals that came, to be looked at
 steward_name=$SLURM_JOB_ID
 [ -z "$SLURM_ARRAY_JOB_ID" ] || steward_name=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+# Inside another job of the same user (`loan_run.py`) it keeps its own number; jobs that it submits do not inherit that.
+steward_inside=
+if [ -n "$STEWARD_LENT_TO" ] && [ "$STEWARD_LENT_STEP" = "$SLURM_JOB_ID.$SLURM_STEP_ID" ]; then
+  steward_inside=$SLURM_JOB_ID steward_name=$STEWARD_LENT_TO
+else
+  unset STEWARD_LENT_TO STEWARD_LENT_STEP STEWARD_LENT_LOG
+fi
 export STEWARD_JOB_ID=$steward_name STEWARD_RESTART_COUNT=${SLURM_RESTART_COUNT:-0}
 steward_own=$PWD/.steward-$(id -un)
 export STEWARD_JOB_FOLDER=$steward_own/$steward_token
@@ -15,7 +22,7 @@ fi
 # What lies there is run: a folder that somebody else has made is not used.
 if (umask 077 && mkdir -p "$STEWARD_JOB_FOLDER") 2>/dev/null && [ -O "$steward_own" ] && [ ! -L "$steward_own" ]; then
   steward_script=$STEWARD_JOB_FOLDER/script
-  steward_log=$(readlink "/proc/$$/fd/1") # a name with %N is another file on another node
+  steward_log=${STEWARD_LENT_LOG:-$(readlink "/proc/$$/fd/1")} # a name with %N is another file on another node
   [ "$(tail -n 1 "$STEWARD_JOB_FOLDER/output" 2>/dev/null)" = "$steward_log" ] ||
     echo "$steward_log" >>"$STEWARD_JOB_FOLDER/output"
 else # it cannot save on request, and runs all the same
@@ -85,10 +92,39 @@ hand_on() {
 # A job whose script ends in the moment in which it is requeued runs again: Slurm does not know of
 # the end yet. So a script that has ended by itself, and well, leaves a note for the next run.
 note_end() {
+  [ -z "$steward_inside" ] || return 0 # `note_end_inside` does
   [ -n "$STEWARD_JOB_FOLDER" ] && [ -z "$steward_signalled$steward_got" ] || return 0
   kill -0 "$steward_watcher" 2>/dev/null || return 0 # a signal to all, of which this shell hears in a moment
   echo "$STEWARD_RESTART_COUNT $(date +%s)" >"$STEWARD_JOB_FOLDER/.ended.tmp" &&
     mv -f "$STEWARD_JOB_FOLDER/.ended.tmp" "$STEWARD_JOB_FOLDER/ended"
+}
+
+# A script that has ended by itself inside another job has run: Slurm's own start of it only says so.
+note_end_inside() {
+  [ -n "$steward_inside" ] && [ -n "$STEWARD_JOB_FOLDER" ] && [ -z "$steward_signalled$steward_got" ] || return 0
+  [ "$steward_code" -lt 128 ] && kill -0 "$steward_watcher" 2>/dev/null || return 0
+  echo "$steward_code" >"$STEWARD_JOB_FOLDER/.inside-status.tmp" &&
+    mv -f "$STEWARD_JOB_FOLDER/.inside-status.tmp" "$STEWARD_JOB_FOLDER/inside-status"
+}
+
+exit_if_ended_inside() {
+  [ -n "$STEWARD_JOB_FOLDER" ] && { read -r steward_code <"$STEWARD_JOB_FOLDER/inside-status"; } 2>/dev/null || return 0
+  echo "steward: job $steward_name has run inside another job, and ended with status $steward_code" >&2
+  [ -n "$steward_inside" ] || mv -f "$STEWARD_JOB_FOLDER/inside-status" "$STEWARD_JOB_FOLDER/inside-status.told"
+  exit "$steward_code"
+}
+
+# Somebody released it while it ran inside another job: that run ends first, for at most a minute.
+end_inside() {
+  for steward_each in "$STEWARD_JOB_FOLDER"/inside-*/step; do
+    [ -n "$STEWARD_JOB_FOLDER" ] && [ -e "$steward_each" ] && [ ! -e "${steward_each%/step}/status" ] || continue
+    steward_step=$(cat "$steward_each")
+    scancel "$steward_step" 2>/dev/null
+    for steward_wait in $(seq 60); do
+      squeue --noheader --steps --jobs="${steward_step%.*}" --format=%i 2>/dev/null | grep -qx " *$steward_step *" || break
+      sleep 1
+    done
+  done
 }
 
 # Not where the requeue came before the end, which it may have caused, nor where it came later than
@@ -112,7 +148,9 @@ look_at_signals() {
 # Traps only note a signal. `wait` is not used while the job runs: where a signal comes in the moment in which the job
 # ends, as at a requeue, bash (5.2) loses the end and waits for ever.
 run() {
-  exit_if_ended
+  exit_if_ended_inside
+  [ -n "$steward_inside" ] || exit_if_ended
+  [ -n "$steward_inside" ] || end_inside
   for steward_each in HUP INT QUIT USR1 USR2 TERM ALRM URG; do
     trap "steward_got=\"\$steward_got $steward_each\"" "$steward_each"
   done
@@ -127,6 +165,7 @@ run() {
   wait "$steward_child"
   steward_code=$?
   [ "$steward_code" -ne 0 ] || note_end
+  note_end_inside
   [ -z "$steward_watcher" ] || kill "$steward_watcher" 2>/dev/null
   [ -n "$STEWARD_JOB_FOLDER" ] || rm -f "$steward_script"
   exit "$steward_code"

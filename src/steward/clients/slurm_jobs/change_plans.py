@@ -56,6 +56,9 @@ def _hold(job: ListedJob, _: Mapping[str, Any], __: float) -> ChangePlan:
 
 
 def _release(job: ListedJob, _: Mapping[str, Any], __: float) -> ChangePlan:
+    if job.is_lent:
+        hint = "undo the loan: `steward decisions list` has it; or cancel the job"
+        raise _refused(job, f"it runs {life_of(job)[1]}", hint)
     if not job.held_by:
         raise _refused(
             job, f"it is {life_of(job)[0].value}, not held", "only a held job is released"

@@ -22,6 +22,7 @@ from steward.clients.slurm_jobs.exchange import files_of
 from steward.clients.slurm_jobs.job_life import exit_status
 from steward.clients.slurm_jobs.job_log import SlurmLog
 from steward.clients.slurm_jobs.listed_job import ListedJob
+from steward.clients.slurm_jobs.loan_run import keep_run
 from steward.clients.slurm_jobs.queue import JobQueue
 from steward.clients.slurm_jobs.sbatch_options import Draft
 from steward.clients.slurm_jobs.steps import StepDraft, Steps, is_step
@@ -101,6 +102,14 @@ class SlurmJobs:
 
     def submit(self, draft: Draft) -> dict[str, Any]:
         """Submit exactly one job, though Slurm's controller hangs or is restarted meanwhile."""
+        if draft.mark.inside_bytes is not None:
+            keep_run(
+                draft.folder,
+                user=self._slurm.user,
+                token=draft.token,
+                text=draft.text,
+                arguments=draft.arguments,
+            )
         with tempfile.TemporaryDirectory(prefix="steward-submit-") as folder:
             (Path(folder) / draft.file).write_text(draft.text)
             what = draft.submission(Path(folder))

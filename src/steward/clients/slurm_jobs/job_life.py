@@ -44,6 +44,8 @@ def life_of(job: ListedJob) -> tuple[LifeState, str]:
     """Return where a job is in its life, and why."""
     if job.ended:
         return _ENDS.get(job.state, LifeState.FAILED), _end_why(job)
+    if job.is_lent and job.mark.lent is not None:
+        return LifeState.RUNNING, f"in job {job.mark.lent.owner}, on GPUs that it was lent"
     if job.waits:
         return _waiting(job), _REASONS.get(job.reason, job.reason or "not looked at yet")
     if job.state in _RUNS:

@@ -114,6 +114,11 @@ class ListedJob:
         return self.state in ENDED
 
     @property
+    def is_lent(self) -> bool:
+        """Whether steward holds it since it runs in another job of its user, or begins to."""
+        return self.held_by == "user" and self.mark.lent is not None
+
+    @property
     def held_by(self) -> str:
         """Who keeps it waiting: `user`, `admin`, `requeue` (held at its requeue), or nobody."""
         return holder(self.reason) if self.waits else ""

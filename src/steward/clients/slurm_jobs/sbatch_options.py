@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steward.clients.job_directives import sbatch_directives, seconds
 from steward.clients.slurm.job_mark import DEFAULT_SAVE_S, JobMark
 from steward.clients.slurm.submission import Submission
 from steward.clients.slurm_jobs import batch_script
+from steward.clients.slurm_jobs.loan_run import unfit_to_keep
 from steward.errors import StewardError
 
 __all__ = ["Draft", "draft_of", "time_limit"]
@@ -22,7 +23,7 @@ _NO_WORD = {
     "slots": "Slurm counts CPUs, not slots: use --cpus-per-task or --ntasks",
     "min-gpus": "Slurm does not change the GPUs of a running job: leave it out",
     "max-gpus": "Slurm does not change the GPUs of a running job: leave it out",
-    "gpu-memory": "Slurm does not share GPUs by memory: leave it out",
+    "gpu-memory": "Slurm does not share GPUs by memory: it is for --inside idle alone",
     "max-slowdown": "steward sets no power limits through Slurm: leave it out",
 }
 APPEND = "--open-mode=append"  # else a job that is requeued empties its log
@@ -42,6 +43,7 @@ class Draft:
     keep_held: bool
     wait: bool
     wrapped: bool
+    folder: Path  # where it works
 
     def submission(self, folder: Path) -> Submission:
         """Return the submission of the script that lies in a folder."""
@@ -54,6 +56,7 @@ class Draft:
             save_s=self.mark.save_s,
             hold=self.mark.hold and self.keep_held,
             rename=False,
+            inside_bytes=self.mark.inside_bytes,
             keep_held=self.keep_held,
         )
 
@@ -65,12 +68,14 @@ def draft_of(
     script: str,
     more: Sequence[str] = (),
     as_is: bool = False,
+    inside: bool = False,
 ) -> Draft:
     """Return what to submit. Without `script`, `command` is a command; else its path and arguments.
 
     `more` are options of sbatch as they are. A script that handles USR2 itself stays as it is.
+    `inside`: it may run in another job of its owner, whose GPUs idle.
     """
-    _check(given, more)
+    _check(given, more, inside=inside)
     batch_script.check_script(script, command[0])
     token = given["token"]
     lines = sbatch_directives(script, command[0]) if script else {}
@@ -85,6 +90,9 @@ def draft_of(
         text = batch_script.wrapped_script(script, token=token, save_s=save_s)
     else:
         text = batch_script.without_wait(script)
+    if inside:
+        options = {**lines, **_named(more), **given}
+        mark = _inside(mark, options, why=unfit_to_keep(script, wrapped=wrapped, options=options))
     appends = wrapped or "open-mode" in {**lines, **_named(more)}
     return Draft(
         text=text,
@@ -96,11 +104,25 @@ def draft_of(
         keep_held="hold" in lines or "hold" in given,
         wait="wait" in lines,
         wrapped=wrapped,
+        folder=Path(given.get("chdir", lines.get("chdir", ""))).expanduser().absolute(),
     )
 
 
-def _check(given: Mapping[str, str], more: Sequence[str]) -> None:
-    faults = [f"--{name}: {why}" for name, why in _NO_WORD.items() if name in given]
+def _inside(mark: JobMark, options: Mapping[str, str], *, why: str) -> JobMark:
+    """Return the comment of a job that may run inside another; raise with the reason if not."""
+    if why:
+        hint = "submit it without --inside, or as a job of its own"
+        raise StewardError(why, where="--inside idle", hint=hint)
+    gib = options.get("gpu-memory", "").upper().removesuffix("B").removesuffix("G")
+    if not (gib.isdecimal() and 0 < int(gib) < 10_000):
+        problem = "it has to say how much memory it needs on each GPU, in whole gigabytes"
+        raise StewardError(problem, where="--inside idle", hint="add --gpu-memory 24G")
+    return replace(mark, inside_bytes=int(gib) * 2**30)
+
+
+def _check(given: Mapping[str, str], more: Sequence[str], *, inside: bool) -> None:
+    no_word = {name: why for name, why in _NO_WORD.items() if not (inside and name == "gpu-memory")}
+    faults = [f"--{name}: {why}" for name, why in no_word.items() if name in given]
     faults += [
         f"--sbatch {each}: it is set by the submission itself, or has an option of its own"
         for each in more

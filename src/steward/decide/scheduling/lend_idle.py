@@ -33,6 +33,7 @@ class LendIdle:
     and the loan must be expected to outlast what saving and restoring cost. It runs beside what the
     holder keeps in memory where it is known to fit; else the holder makes room, by the driver's
     suspension or by a save, where that can be done. Of several, the one that loses least lends.
+    Where an engine lends among the jobs of one user alone, so does this.
     """
 
     check_after_s: float = 600.0
@@ -91,7 +92,16 @@ class LendIdle:
             for rows in by_node.values():
                 rows.sort(key=lambda row: (-remaining_s[row], row))
                 room = _room_made_by(owner, len(rows), view.t_s)
-                pools.append(_Pool(finding=finding, rows=rows, beside=free, whole=whole, room=room))
+                pools.append(
+                    _Pool(
+                        finding=finding,
+                        rows=rows,
+                        beside=free,
+                        whole=whole,
+                        room=room,
+                        user=owner.user,
+                    )
+                )
         return pools
 
     def _best_pool(
@@ -103,6 +113,7 @@ class LendIdle:
             (pool, room)
             for pool in pools
             if len(pool.rows) >= need.gpus
+            and need.job.may_borrow_from(pool.user)
             and (need.models >> int(view.gpus.model[pool.rows[0]])) & 1
             and (room := pool.room_for(need)) is not None
             and min(remaining.mid[row] for row in pool.rows[: need.gpus]) * share
@@ -174,15 +185,22 @@ class _Need:
     bytes: float
     models: int  # bit mask
     cost_s: float  # of saving and restoring: the loan must be worth more
+    job: Job
 
     def at_least(self, other: _Need) -> bool:
         """Whether this asks for all that `other` asks for, or more."""
         return (
-            self.models == other.models
+            self._lenders == other._lenders
+            and self.models == other.models
             and self.gpus >= other.gpus
             and self.bytes >= other.bytes
             and self.cost_s >= other.cost_s
         )
+
+    @property
+    def _lenders(self) -> str:
+        """The one user that may lend to it; empty: all."""
+        return self.job.user if self.job.borrows == "own" else ""
 
 
 class _Hopeless:
@@ -207,6 +225,7 @@ class _Pool:
     beside: Floats  # bytes that are free on each GPU of the cluster
     whole: Floats  # bytes that would be free without the holder
     room: _Room | None  # what the holder can do to make room
+    user: str  # of the holder
 
     def room_for(self, need: _Need) -> _Room | None:
         """Return how a job can have its first GPUs; None if it does not fit."""
@@ -316,4 +335,6 @@ def _most_deserving(view: ClusterView, hopeful: Bools) -> Iterator[tuple[int, _N
     columns = (jobs.gpus[rows], jobs.gpu_memory_bytes[rows], jobs.model_mask[rows], cost_s)
     wanted = zip(*(column.tolist() for column in columns), strict=True)
     for row, (gpus, bytes_, models, cost) in zip(rows.tolist(), wanted, strict=True):
-        yield row, _Need(gpus=gpus, bytes=bytes_, models=models, cost_s=cost)
+        job = view.details[view.job_id(row)]
+        if job.borrows != "no":
+            yield row, _Need(gpus=gpus, bytes=bytes_, models=models, cost_s=cost, job=job)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steward.model.serving.view import SERVING, Dispatch, ServingView
 
-__all__ = ["in_flight", "placed", "servable"]
+__all__ = ["idle_swaps", "in_flight", "placed", "servable"]
 
 Place = Callable[[ServingView, int, Sequence[int]], int]  # request, instances with room: which
 Keys = NDArray[np.float64]
@@ -37,7 +37,7 @@ def placed(
     count = min(len(rows), sum(room))
     first = rows[:count] if key is None else rows[_smallest(key(rows), count)]
     routes = _routes(view, first.tolist(), room, place)
-    swaps = _swaps(view) if len(view.types) > 1 else ()
+    swaps = idle_swaps(view) if len(view.types) > 1 else ()
     return Dispatch(routes=routes, swaps=swaps)
 
 
@@ -81,7 +81,7 @@ def _routes(
     return tuple(routes)
 
 
-def _swaps(view: ServingView) -> tuple[tuple[int, int], ...]:
+def idle_swaps(view: ServingView) -> tuple[tuple[int, int], ...]:
     """Give idle instances whose model nobody waits for to waiting models that have none."""
     instances = view.instances
     wanted = np.unique(view.requests.model[view.queue])

@@ -18,6 +18,7 @@ from steward.model.actions.call_back import CallBack
 from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
 from steward.model.actions.drain import Drain
+from steward.model.actions.drain_instance import DrainInstance
 from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
 from steward.model.actions.preempt import Preempt
@@ -27,18 +28,24 @@ from steward.model.actions.resize import Resize
 from steward.model.actions.resume import Resume
 from steward.model.actions.right_size import RightSize
 from steward.model.actions.save import Save
+from steward.model.actions.set_limit import SetLimit
+from steward.model.actions.set_role import SetRole
 from steward.model.actions.start import Start
+from steward.model.actions.start_instance import StartInstance
+from steward.model.actions.swap_model import SwapModel
 from steward.model.actions.tell import OPERATORS, Tell
 from steward.model.actions.undrain import Undrain
 
 __all__ = [
     "ACTIONS",
     "OPERATORS",
+    "SERVING_ACTIONS",
     "Action",
     "Budget",
     "CallBack",
     "CapPower",
     "Drain",
+    "DrainInstance",
     "Lend",
     "Migrate",
     "Preempt",
@@ -48,15 +55,23 @@ __all__ = [
     "Resume",
     "RightSize",
     "Save",
+    "ServingAction",
+    "SetLimit",
+    "SetRole",
     "Start",
+    "StartInstance",
+    "SwapModel",
     "Tell",
     "Undrain",
+    "domain_of",
 ]
 
+ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
     | Drain
+    | DrainInstance
     | Lend
     | Migrate
     | Preempt
@@ -66,10 +81,23 @@ Action = (
     | Resume
     | RightSize
     | Save
+    | SetLimit
+    | SetRole
     | Start
+    | StartInstance
+    | SwapModel
     | Tell
     | Undrain
 )
 ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
+SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
+
+
+def domain_of(action: Action) -> str:
+    """Return which domain's loop an action belongs to.
+
+    Loops of several domains share a journal: each takes up what is its own.
+    """
+    return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

@@ -74,6 +74,8 @@ class Lend:
         owners = {view.job_id(int(row)) if row >= 0 else None for row in view.gpus.owner[rows]}
         if owners != {self.owner}:
             return f"{self.owner} does not hold these GPUs any more"
+        if not borrower.may_borrow_from(view.details[self.owner].user):
+            return f"{self.borrower} may not run on GPUs of {self.owner}: that is another user's"
         if len(rows) != borrower.shape.gpus:
             return f"{self.borrower} asks for {borrower.shape.gpus} GPUs now"
         return self._misfit(view, rows, need_bytes=borrower.shape.gpu_memory_bytes)

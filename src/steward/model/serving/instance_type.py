@@ -81,6 +81,12 @@ class InstanceType:
     watermark_share: float = 0.01  # of the blocks: kept free when a request is admitted
     start_s: float = 60.0  # from nothing to serving
     swap_s: float = 20.0  # to load this model where another one was
+    base: str = ""  # adapters of one base model share its weights
+    adapter_s: float = 1.0  # to load this adapter where another one of its base was
+
+    def swap_from_s(self, loaded: InstanceType) -> float:
+        """Return how long loading this model takes where `loaded` is."""
+        return self.adapter_s if self.base and self.base == loaded.base else self.swap_s
 
     def faults(self) -> tuple[str, ...]:
         """Return all that is wrong with the limits."""

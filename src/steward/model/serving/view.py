@@ -23,9 +23,11 @@ __all__ = [
     "DONE",
     "DRAINING",
     "INTERACTIVE_ONLY",
+    "LEAVING",
     "OFF",
     "QUEUED",
     "REFUSED",
+    "ROLES",
     "RUNNING",
     "SENT",
     "SERVING",
@@ -33,6 +35,7 @@ __all__ = [
     "SWAPPING",
     "Dispatch",
     "InstanceColumns",
+    "InstanceRates",
     "PrefixCaches",
     "RequestColumns",
     "Scaling",
@@ -44,10 +47,12 @@ Ints = NDArray[np.int64]
 
 # Codes of InstanceColumns.state. A swapping or draining instance ends what it has, takes no more.
 OFF, STARTING, SERVING, SWAPPING, DRAINING = range(5)
-# Codes of RequestColumns.state: QUEUED in the gateway, SENT to an instance that has not begun it.
-ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED = range(6)
+# Codes of RequestColumns.state: QUEUED in the gateway, SENT to an instance that has not begun it,
+# LEAVING it because it was evicted, until the step that runs is over.
+ARRIVING, QUEUED, SENT, RUNNING, DONE, REFUSED, LEAVING = range(7)
 # Codes of InstanceColumns.role.
 ANY_CLASS, INTERACTIVE_ONLY, BATCH_ONLY = range(3)
+ROLES = ("any", "interactive", "batch")  # their names, by code
 
 
 class PrefixCaches(Protocol):
@@ -95,6 +100,19 @@ class InstanceColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InstanceRates:
+    """What instances did since the scaler was last called: one row per instance.
+
+    A window without a token has an ITL of NaN and a rate of 0.
+    """
+
+    window_s: float
+    itl_s: Floats  # mean time between tokens, over all tokens
+    tokens_per_s: Floats  # output tokens
+    tokens_per_s_before: Floats  # in the window before this one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServingView:
     """The moment. It is valid during the call: columns may be written anew afterwards."""
 
@@ -108,6 +126,8 @@ class ServingView:
     tenants: tuple[str, ...]
     forecasts: ServingForecasts | None = None  # of an estimator, where one is asked
     prefixes: PrefixCaches | None = None  # where anything is known about shared prompts
+    served_tokens: Floats | None = None  # [class, tenant] of `TokenCounters`, where kept
+    rates: InstanceRates | None = None  # for scalers, from their second call on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +143,7 @@ class Dispatch:
 class Scaling:
     """What a scaler wants changed."""
 
-    start: tuple[int, ...] = ()  # positions of types, one for each new instance
+    start: tuple[int, ...] = ()  # types of new instances, which take the first rows that are OFF
     drain: tuple[int, ...] = ()  # rows of instances that end what they have and go away
     limits: tuple[tuple[int, int], ...] = ()  # row of an instance, requests in flight
-    roles: tuple[tuple[int, int], ...] = ()  # row of an instance, code of a role
+    roles: tuple[tuple[int, int], ...] = ()  # row of an instance (also a new one), code of a role

@@ -58,12 +58,14 @@ class Nvml:
         node: str = "",
         registry: GpuRegistry | None = None,
         job_of_pid: JobOfPid | None = None,
+        borrower_of_pid: JobOfPid | None = None,
     ) -> None:
         self.node = NodeId(node or hostname())
         self._registry = (registry or shared_registry()).acquire()
         self._driver = self._registry.driver
         self._closed = False
         self._job_of_pid = job_of_pid or _job_by_cgroup()
+        self._borrower_of_pid = borrower_of_pid or CgroupReader().borrower_of_pid
         self._layout = Layout(blocks=())
         self._plan: SamplingPlan | None = None
         self._announced: set[int] = set()  # lost GPUs that were reported
@@ -194,7 +196,10 @@ class Nvml:
             part = process.gpu_instance
             gpu = whole if part is None else GpuId(f"{whole}/mig{part}")
             job = self._job_of_pid(process.pid) or JobId(f"pid:{process.pid}")
-            parts.setdefault(share_entity(gpu, job), []).append(process)
+            owner = parts.setdefault(share_entity(gpu, job), [])
+            borrower = self._borrower_of_pid(process.pid)
+            own = owner if borrower is None else parts.setdefault(share_entity(gpu, borrower), [])
+            own.append(process)
         return [{T_S: t_s, ENTITY: entity, **_share(each)} for entity, each in parts.items()]
 
     def _entity(self, of: int | Slice, numbers: Mapping[int, int]) -> str:
@@ -264,8 +269,13 @@ def _domains(node: str, devices: Mapping[int, Device]) -> dict[int, str]:
 
 
 def _share(processes: Iterable[DriverProcess]) -> dict[str, float | None]:
-    """Add up what the processes of one job have; what has no value stays unknown."""
+    """Add up what the processes of one job have; what has no value stays unknown.
+
+    A job without any has nothing of a GPU that it has lent.
+    """
     known = list(processes)
+    if not known:
+        return {"process.sm_util": 0.0, "process.used_memory": 0.0}
     busy = [each.busy_percent for each in known if each.busy_percent is not None]
     used = [each.memory_used_bytes for each in known if each.memory_used_bytes is not None]
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +14,7 @@ from steward.clients.slurm import (
     SlurmJob,
     SlurmMissingError,
     SlurmNode,
+    own_account,
     slurm_reader,
 )
 from steward.clients.slurm.accounting import Accounting
@@ -22,10 +23,12 @@ from steward.model.cluster import Health
 from steward.model.event import Availability, Event, Observation
 from steward.model.identity import JobId
 from steward.model.job import JobState, Tenant
+from steward.model.view import Loan
 from steward.observe.job_book import JobBook, JobSighting, JobUpdates
 from steward.observe.slurm_arrays import arrays_at_limit
 from steward.observe.slurm_changes import changes_by_hand
 from steward.observe.slurm_history import DAY_S, PastJob, SlurmHistory
+from steward.observe.slurm_loans import has_loans, inside, loans_of
 from steward.observe.slurm_nodes import SlurmNodes
 from steward.observe.slurm_reservations import ReservedNodes, reserved_nodes
 from steward.observe.slurm_sightings import SlurmSightings
@@ -42,6 +45,7 @@ _ACCOUNTING_LAG_S = 60.0  # slurmdbd is updated in batches; ten seconds were see
 class _Answer:
     jobs: Sequence[SlurmJob]
     nodes: Sequence[SlurmNode]
+    steps: Set[tuple[str, str]]  # of loans: borrower and owner
 
 
 class Slurm:
@@ -100,11 +104,14 @@ class Slurm:
         self._history = SlurmHistory(self._slurm, lookback_s=lookback_s)
         self._jobs: dict[str, SlurmJob] = {}
         self._nodes = SlurmNodes(self.name, gpu_models or {}, up_is_healthy=up_is_healthy)
-        self._sightings = SlurmSightings(gpu_models or {}, gpus_on=self._nodes.gpus_on)
+        self._sightings = SlurmSightings(
+            gpu_models or {}, gpus_on=self._nodes.gpus_on, lends_to="" if rest else own_account()
+        )
         self._accounting = Accounting()
         self._found_tenants = SlurmTenants()
         self._accounts: frozenset[str] = frozenset()
         self._stuck: frozenset[str] = frozenset()  # jobs of which nothing could start now
+        self._loans: dict[str, Loan] = {}  # by borrower
         self._reservations: list[SlurmReservation] = []
         self._reservations_s = float("-inf")
         self._reserved = ReservedNodes()
@@ -138,7 +145,9 @@ class Slurm:
         self._polled_s = t_s
         began_s = time.monotonic()
         try:
-            answer = _Answer(jobs=self._slurm.jobs(), nodes=self._slurm.nodes())
+            jobs = self._slurm.jobs()
+            steps = self._slurm.lent_steps() if has_loans(jobs) else frozenset()
+            answer = _Answer(jobs=jobs, nodes=self._slurm.nodes(), steps=steps)
         except SlurmError as fault:
             self._due_s = t_s + self.every_s
             return self._unheard(fault, t_s)
@@ -161,8 +170,10 @@ class Slurm:
         events += node_events
         cluster = self._nodes.changed_cluster(job.cluster for job in answer.jobs)
         events += self._reservation_events(answer.jobs, t_s)
+        loans, self._loans = self._loans, loans_of(answer.jobs, answer.steps, t_s)
+        moved = {id_ for id_, _ in loans.items() ^ self._loans.items()}
         news = [
-            *self._job_news(answer.jobs, t_s, first=first),
+            *self._job_news(answer.jobs, t_s, first=first, moved=moved),
             *self._unseen_ends(answer.jobs, t_s),
         ]
         events += changes_by_hand(self._jobs, answer.jobs, t_s, source=self.name)
@@ -180,16 +191,19 @@ class Slurm:
             tenants=tenants,
             health=health,
             draining=self._nodes.draining(self._reserved.nodes),
+            loans=tuple(each for id_, each in self._loans.items() if id_ in moved),
         )
 
-    def _job_news(self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool) -> list[JobUpdates]:
+    def _job_news(
+        self, jobs: Sequence[SlurmJob], t_s: float, *, first: bool, moved: Set[str]
+    ) -> list[JobUpdates]:
         known_s = self._history.read_to_s if first else None
         past = self._history.next(t_s, {job.id: job.submit_s for job in jobs})
         self._history.seen_until(t_s)
         sightings = [run for each in past for run in self._past_runs(each, t_s)]
         before = self._book.fold(t_s, sightings, silent=True)
         stuck = arrays_at_limit(jobs) | self._reserved.jobs
-        changed, self._stuck = stuck ^ self._stuck, stuck
+        changed, self._stuck = (stuck ^ self._stuck) | moved, stuck
         fresh = [job for job in jobs if self._jobs.get(job.id) != job or job.id in changed]
         if known_s is not None:  # what ended before was learned from by an earlier run of steward
             fresh = [job for job in fresh if job.end_s is None or job.end_s > known_s]
@@ -239,6 +253,8 @@ class Slurm:
 
     def _sighting(self, job: SlurmJob, t_s: float) -> JobSighting:
         seen = self._sightings.of(job, self._jobs.get(job.id), t_s)
+        if (loan := self._loans.get(job.id)) is not None:
+            return replace(seen, job=inside(seen.job, loan))
         return replace(seen, job=replace(seen.job, held=True)) if job.id in self._stuck else seen
 
     # -- no answer -----------------------------------------------------------------------------

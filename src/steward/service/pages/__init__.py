@@ -33,6 +33,7 @@ from steward.service.pages.names import (
 )
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
+from steward.service.pages.serving import serving_page
 from steward.service.pages.telemetry import gpu_page, node_page, nodes_page
 
 __all__ = ["add_pages"]
@@ -98,6 +99,7 @@ def _pages(lab: LabRuns) -> tuple[_Page, ...]:
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
         _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
         _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
+        _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),
         _Page("/rules", "/rules", "Rules", lambda v, r: rules_page(v, r.query_params)),

@@ -29,6 +29,7 @@ PAGES = (
     ("/", "Cluster", "grid_view"),
     ("/jobs", "Jobs", "play_circle"),
     ("/nodes", "Nodes", "dns"),
+    ("/serving", "Serving", "bolt"),
     ("/findings", "Findings", "search"),
     ("/rules", "Rules", "fact_check"),
     ("/decisions", "Decisions", "rule"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from steward.compiled import njit
 from steward.sim.serving.state import PREFIX_TOKENS, ServingState
 
-__all__ = ["clear_cache", "give_back", "reserve_prompt", "share_prefix", "take"]
+__all__ = ["cached_tokens", "clear_cache", "give_back", "reserve_prompt", "share_prefix", "take"]
 
 
 @njit
@@ -113,6 +113,12 @@ def clear_cache(state: ServingState, i: int) -> None:
         state.newer[i, ends] = ends
     state.idle[i] = 0
     state.free[i] = state.type_blocks[state.type[i]]
+
+
+@njit
+def cached_tokens(state: ServingState, i: int, r: int) -> int:
+    """Return how many leading tokens of a prompt instance `i` has cached."""
+    return int(_cached_prefix(state, i, r)[0] * state.limits[PREFIX_TOKENS])
 
 
 @njit

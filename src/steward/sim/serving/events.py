@@ -11,7 +11,10 @@ import numpy as np
 
 from steward.compiled import njit
 from steward.model.serving.view import (
+    ANY_CLASS,
+    BATCH_ONLY,
     DRAINING,
+    LEAVING,
     OFF,
     QUEUED,
     REFUSED,
@@ -30,6 +33,7 @@ from steward.sim.serving.state import (
     ROUTES,
     TICK,
     UNDONE,
+    WITHOUT_ROOM,
     ServingState,
 )
 from steward.sim.serving.steps import (
@@ -52,6 +56,7 @@ __all__ = [
     "drain",
     "evict",
     "set_limit",
+    "set_role",
     "start_instance",
     "swap",
 ]
@@ -113,10 +118,15 @@ def _plan_stale(state: ServingState) -> None:
 
 @njit
 def _may_send(state: ServingState) -> bool:
-    """Return whether something changed, requests wait, and some instance has room."""
+    """Return whether something changed, requests wait, and some instance has room.
+
+    A dispatcher that evicts is called without room, too.
+    """
     changed = state.counts[DECIDE] > 0
     state.counts[DECIDE] = 0
-    return changed and state.counts[QUEUE_N] > 0 and _look(state)
+    if not changed or state.counts[QUEUE_N] == 0:
+        return False
+    return _look(state) or state.limits[WITHOUT_ROOM] > 0
 
 
 @njit
@@ -189,7 +199,7 @@ def _settle(state: ServingState, i: int) -> None:
         state.end_s[i] = np.inf
         state.stale[i] = 0
     elif state.state[i] == SWAPPING and state.end_s[i] == np.inf:
-        state.end_s[i] = state.clock[NOW] + state.swap_s[state.next_type[i]]
+        state.end_s[i] = state.clock[NOW] + state.swap_s[state.type[i], state.next_type[i]]
         state.stale[i] = 0
 
 
@@ -238,11 +248,31 @@ def _arrivals_at(state: ServingState, t_s: float) -> None:
             state.queue[state.counts[QUEUE_N]] = row
             state.counts[QUEUE_N] += 1
             state.counts[DECIDE] = 1
+            _count_in(state, row)
         else:
             state.status[row] = REFUSED
             state.counts[UNDONE] -= 1
         row += 1
     state.counts[NEXT_ARRIVAL] = row
+
+
+@njit
+def _count_in(state: ServingState, r: int) -> None:
+    """Lift the counter of a tenant that comes back to the least of those that are there.
+
+    As `model/serving/token_counters.py` does.
+    """
+    k, tenant = state.deadline_class[r], state.tenant[r]
+    if tenant < 0:
+        return
+    if state.present[k, tenant] == 0:
+        least = np.inf
+        for other in range(state.present.shape[1]):
+            if state.present[k, other] > 0:
+                least = min(least, state.served[k, other])
+        if least < np.inf:
+            state.served[k, tenant] = max(state.served[k, tenant], least)
+    state.present[k, tenant] += 1
 
 
 @njit
@@ -326,7 +356,10 @@ def evict(state: ServingState, r: int) -> bool:
         state.waiting_n[i] = kept
         requeue(state, r)
         return True
+    if state.status[r] == LEAVING:
+        return True
     state.evicted[r] = 1
+    state.status[r] = LEAVING
     if state.steps[i] > 0:
         interrupt(state, i, state.clock[NOW])
     else:  # between two steps
@@ -356,6 +389,7 @@ def start_instance(state: ServingState, kind: int, after_s: float) -> int:
             state.type[i] = kind
             _become(state, i)
             state.on_since_s[i] = state.clock[NOW]
+            state.role[i] = ANY_CLASS
             state.state[i] = STARTING if after_s > 0 else SERVING
             state.end_s[i] = state.clock[NOW] + after_s if after_s > 0 else np.inf
             return i
@@ -370,6 +404,17 @@ def drain(state: ServingState, i: int) -> bool:
     state.state[i] = DRAINING
     state.next_type[i] = -1
     _settle(state, i)
+    return True
+
+
+@njit
+def set_role(state: ServingState, i: int, role: int) -> bool:
+    """Set which classes an instance is kept for."""
+    if i < 0 or i >= len(state.state) or state.state[i] == OFF:
+        return False
+    if role < ANY_CLASS or role > BATCH_ONLY:
+        return False
+    state.role[i] = role
     return True
 
 

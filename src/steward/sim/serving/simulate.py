@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,16 @@ from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import InstanceType
 from steward.model.serving.requests import RequestTrace, requests_of
 from steward.model.serving.view import (
-    ANY_CLASS,
     OFF,
     Dispatch,
     InstanceColumns,
+    InstanceRates,
     RequestColumns,
     Scaling,
     ServingView,
 )
-from steward.ports import Dispatcher, Scaler, ServingEstimator
+from steward.ports import Dispatcher, Evicts, Scaler, ServingEstimator
+from steward.sim.serving.blocks import cached_tokens
 from steward.sim.serving.events import (
     ENDED,
     TICKED,
@@ -31,6 +32,7 @@ from steward.sim.serving.events import (
     drain,
     evict,
     set_limit,
+    set_role,
     start_instance,
     swap,
 )
@@ -45,6 +47,7 @@ from steward.sim.serving.state import (
     STEPS,
     TICK,
     UNDONE,
+    WITHOUT_ROOM,
     ServingState,
     by_reference,
     empty_state,
@@ -110,7 +113,8 @@ def simulate(
     """
     _check(trace, fleet)
     began_s = time.process_time()
-    world = _World.of(trace, fleet, every_step=every_step)
+    evicts = isinstance(dispatcher, Evicts) and dispatcher.evicts
+    world = _World.of(trace, fleet, every_step=every_step, evicts=evicts)
     calls = world.run(dispatcher, scaler, estimator)
     cpu_s = time.process_time() - began_s
     return world.result(trace, calls=calls, cpu_s=cpu_s, policy=dispatcher.name)
@@ -146,6 +150,16 @@ def _check(trace: RequestTrace, fleet: Fleet) -> None:
         raise StewardError("; ".join(wrong), where=trace.name, hint="change the instance types")
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedCaches:
+    """What the simulated servers' prefix caches hold."""
+
+    compiled: Any
+
+    def cached_tokens(self, request: int, instance: int) -> int:
+        return int(cached_tokens(self.compiled, instance, request))
+
+
 @dataclass(slots=True, kw_only=True)
 class _World:
     """The state in both forms, as arrays and as compiled code sees it, with the view's columns."""
@@ -155,16 +169,19 @@ class _World:
     view: ServingView
     queue: NDArray[np.int64]  # the same memory as the state's, not to be written to
     ended: NDArray[np.int64]  # likewise
+    tokens_per_s: NDArray[np.float64]  # of each instance, in the window before the last tick
     learned: int = 0  # how many of `ended` the estimator knows
+    counted: tuple[NDArray[Any], NDArray[Any]] | None = None  # at the last tick
 
     @staticmethod
-    def of(trace: RequestTrace, fleet: Fleet, *, every_step: bool) -> _World:
+    def of(trace: RequestTrace, fleet: Fleet, *, every_step: bool, evicts: bool) -> _World:
         places = max(fleet.places, len(fleet.instances))
         failures = [(each.t_s, each.instance, each.down_s) for each in fleet.failures]
         state = empty_state(
             trace, fleet.types, models=fleet.models, places=places, failures=failures
         )
         state.limits[EVERY_STEP] = every_step
+        state.limits[WITHOUT_ROOM] = evicts
         state.counts[UNDONE] = len(trace)
         compiled = by_reference(state)
         for kind in fleet.instances:
@@ -172,9 +189,10 @@ class _World:
         return _World(
             state=state,
             compiled=compiled,
-            view=_view(trace, fleet, state),
+            view=_view(trace, fleet, state, compiled),
             queue=_read_only(state.queue),
             ended=_read_only(state.ended),
+            tokens_per_s=np.zeros(places),
         )
 
     def run(
@@ -197,9 +215,10 @@ class _World:
                 now = self._estimated(estimator, now)
             if reason == TICKED and scaler is not None:
                 happened = int(counts[STEPS] + counts[NEXT_ARRIVAL])
-                idle_ticks = idle_ticks + 1 if happened == before else 0
+                more_come = counts[NEXT_ARRIVAL] < len(state.arrival_s)
+                idle_ticks = 0 if more_come or happened != before else idle_ticks + 1
                 before = happened
-                self._scale(scaler, now)
+                self._scale(scaler, self._rated(now, scaler.every_s))
                 more = counts[UNDONE] > 0 and idle_ticks < _IDLE_TICKS
                 clock[TICK] = now.t_s + scaler.every_s if more else np.inf
                 continue
@@ -213,6 +232,24 @@ class _World:
             estimator.learn(now, self.ended[self.learned : ended])
             self.learned = ended
         return replace_moment(now, now.t_s, now.queue, forecasts=estimator.predict(now))
+
+    def _rated(self, now: ServingView, window_s: float) -> ServingView:
+        """Return the view with what instances did since the last tick, if there was one."""
+        made, between_s = self.state.made.copy(), self.state.between_s.copy()
+        before, self.counted = self.counted, (made, between_s)
+        if before is None:
+            return now
+        tokens = made - before[0]
+        with np.errstate(invalid="ignore"):
+            itl_s = (between_s - before[1]) / np.where(tokens > 0, tokens, np.nan)
+        rates = InstanceRates(
+            window_s=window_s,
+            itl_s=itl_s,
+            tokens_per_s=tokens / window_s,
+            tokens_per_s_before=self.tokens_per_s,
+        )
+        self.tokens_per_s = rates.tokens_per_s
+        return replace(now, rates=rates)
 
     def _carry_out(self, dispatcher: Dispatcher, chosen: Dispatch) -> None:
         state = self.state
@@ -237,6 +274,9 @@ class _World:
                 raise _misled(scaler, f"instance {instance} drained")
         for kind in chosen.start:  # where all places are taken, nothing starts
             start_instance(self.compiled, kind, now.types[kind].start_s)
+        for instance, role in chosen.roles:  # also of those that were started just now
+            if not set_role(self.compiled, instance, role):
+                raise _misled(scaler, f"role {role} for instance {instance}")
 
     def _refused(self, dispatcher: Dispatcher) -> StewardError:
         place = int(self.state.counts[ROUTES])
@@ -284,10 +324,17 @@ def replace_moment(
         classes=view.classes,
         tenants=view.tenants,
         forecasts=forecasts,
+        prefixes=view.prefixes,
+        served_tokens=view.served_tokens,
     )
 
 
-def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView:
+def _view(
+    trace: RequestTrace,
+    fleet: Fleet,
+    state: ServingState,
+    compiled: Any,  # noqa: ANN401
+) -> ServingView:
     return ServingView(
         t_s=0.0,
         queue=_read_only(state.queue)[:0],
@@ -314,12 +361,14 @@ def _view(trace: RequestTrace, fleet: Fleet, state: ServingState) -> ServingView
             limit=_read_only(state.limit),
             room=_read_only(state.room),
             kv_tokens=_read_only(state.held),
-            role=np.full(len(state.type), ANY_CLASS),
+            role=_read_only(state.role),
         ),
         types=fleet.types,
         models=fleet.models,
         classes=trace.classes,
         tenants=trace.tenants,
+        served_tokens=_read_only(state.served),
+        prefixes=SimulatedCaches(compiled) if trace.prefix_block_tokens else None,
     )
 
 

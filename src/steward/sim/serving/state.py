@@ -35,6 +35,8 @@ class ServingState(NamedTuple):
     prompt: Array
     output: Array
     model: Array
+    deadline_class: Array
+    tenant: Array
     prefix_ids: Array
     prefix_start: Array
     status: Array  # codes of RequestColumns.state
@@ -64,7 +66,7 @@ class ServingState(NamedTuple):
     max_waiting: Array
     watermark: Array  # in blocks
     start_s: Array
-    swap_s: Array
+    swap_s: Array  # (type, the type that it becomes)
     # instances
     type: Array
     instance_model: Array
@@ -87,12 +89,17 @@ class ServingState(NamedTuple):
     next_type: Array  # what a swapping instance becomes
     on_since_s: Array
     gpu_seconds: Array
+    role: Array
+    made: Array  # output tokens so far
+    between_s: Array  # the time between these tokens, summed up
     # prefix caches, (instance, prefix block); the last column is the list's two ends
     users: Array  # -1: not cached
     older: Array
     newer: Array
     idle: Array  # by instance: cached blocks without users, least recently used first
     # the gateway
+    served: Array  # (class, tenant): virtual token counters
+    present: Array  # (class, tenant): requests that have arrived and not ended
     queue: Array
     ended: Array  # requests that were finished, in the order of their ends
     failure_s: Array
@@ -107,7 +114,7 @@ class ServingState(NamedTuple):
 
 # Positions in `counts` and `limits`.
 NEXT_ARRIVAL, QUEUE_N, NEXT_FAILURE, ROUTES, DECIDE, STEPS, UNDONE, ENDED_N = range(8)
-PREFIX_TOKENS, EVERY_STEP = range(2)
+PREFIX_TOKENS, EVERY_STEP, WITHOUT_ROOM = range(3)
 NOW, TICK = range(2)
 
 StateRef, StateRefType = reference_to("StateRef", ServingState._fields, module=__name__)
@@ -121,6 +128,8 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.prompt,
         state.output,
         state.model,
+        state.deadline_class,
+        state.tenant,
         state.prefix_ids,
         state.prefix_start,
         state.status,
@@ -171,10 +180,15 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.next_type,
         state.on_since_s,
         state.gpu_seconds,
+        state.role,
+        state.made,
+        state.between_s,
         state.users,
         state.older,
         state.newer,
         state.idle,
+        state.served,
+        state.present,
         state.queue,
         state.ended,
         state.failure_s,
@@ -208,6 +222,8 @@ def empty_state(
         older=np.full((places, blocks + 1), blocks, np.int32),
         newer=np.full((places, blocks + 1), blocks, np.int32),
         idle=np.zeros(places, np.int64),
+        served=np.zeros((len(trace.classes), len(trace.tenants))),
+        present=np.zeros((len(trace.classes), len(trace.tenants)), np.int64),
         queue=np.zeros(len(trace) + 1, np.int64),
         ended=np.zeros(len(trace), np.int64),
         failure_s=np.array([each[0] for each in table], np.float64),
@@ -216,7 +232,7 @@ def empty_state(
         route_request=np.zeros(places * widest, np.int64),
         route_instance=np.zeros(places * widest, np.int64),
         counts=np.zeros(8, np.int64),
-        limits=np.array([trace.prefix_block_tokens, 0], np.int64),
+        limits=np.array([trace.prefix_block_tokens, 0, 0], np.int64),
         clock=np.array([0.0, np.inf]),
     )
 
@@ -235,6 +251,8 @@ def _requests(trace: RequestTrace, models: Sequence[str]) -> dict[str, Array]:
         "arrival_s": trace.arrival_s,
         "prompt": trace.prompt_tokens,
         "output": trace.output_tokens,
+        "deadline_class": trace.deadline_class,
+        "tenant": trace.tenant,
         "model": code[trace.model],  # without a name: -1 is the last, the first model
         "prefix_ids": trace.prefix_ids,
         "prefix_start": trace.prefix_start,
@@ -263,16 +281,16 @@ def _types(types: Sequence[InstanceType], models: Sequence[str]) -> dict[str, Ar
             [int(each.watermark_share * n) for each, n in zip(types, blocks, strict=True)]
         ),
         "start_s": column([each.start_s for each in types], np.float64),
-        "swap_s": column([each.swap_s for each in types], np.float64),
+        "swap_s": column([[to.swap_from_s(each) for to in types] for each in types], np.float64),
     }
 
 
 def _instances(places: int, widest: int) -> dict[str, Array]:
     ints = (
         *("type", "instance_model", "limit", "room", "running_n", "waiting_n", "decoding"),
-        *("held", "free", "stale", "steps"),
+        *("held", "free", "stale", "steps", "role", "made"),
     )
-    floats = ("begin_s", "first_step_s", "growth_s", "on_since_s", "gpu_seconds")
+    floats = ("begin_s", "first_step_s", "growth_s", "on_since_s", "gpu_seconds", "between_s")
     return {
         **{name: np.zeros(places, np.int64) for name in ints},
         **{name: np.zeros(places) for name in floats},

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from steward.compiled import njit
+from steward.model.serving.token_counters import OUTPUT_WEIGHT
 from steward.model.serving.view import DONE, QUEUED, RUNNING, SENT
 from steward.sim.serving.blocks import give_back, reserve_prompt, share_prefix, take
 from steward.sim.serving.state import (
@@ -18,7 +19,17 @@ from steward.sim.serving.state import (
     ServingState,
 )
 
-__all__ = ["catch_up", "commit", "interrupt", "plan", "requeue", "send_back", "steps_done", "sweep"]
+__all__ = [
+    "catch_up",
+    "commit",
+    "interrupt",
+    "plan",
+    "preempt_last",
+    "requeue",
+    "send_back",
+    "steps_done",
+    "sweep",
+]
 
 
 @njit
@@ -85,16 +96,22 @@ def _make_way(state: ServingState, i: int) -> bool:
     whole = True
     while _blocks_after(state, i, 1) > state.free[i]:
         whole = False
-        state.running_n[i] -= 1
-        r = state.running[i, state.running_n[i]]
-        _drop(state, i, r)
-        state.preemptions[r] += 1
-        state.status[r] = SENT
-        for place in range(state.waiting_n[i], 0, -1):
-            state.waiting[i, place] = state.waiting[i, place - 1]
-        state.waiting[i, 0] = r
-        state.waiting_n[i] += 1
+        preempt_last(state, i)
     return whole
+
+
+@njit
+def preempt_last(state: ServingState, i: int) -> None:
+    """Put the last admitted request in front of those that wait; it is computed again later."""
+    state.running_n[i] -= 1
+    r = state.running[i, state.running_n[i]]
+    _drop(state, i, r)
+    state.preemptions[r] += 1
+    state.status[r] = SENT
+    for place in range(state.waiting_n[i], 0, -1):
+        state.waiting[i, place] = state.waiting[i, place - 1]
+    state.waiting[i, 0] = r
+    state.waiting_n[i] += 1
 
 
 @njit
@@ -204,6 +221,7 @@ def catch_up(state: ServingState, i: int, now_s: float) -> None:
     """Take in the steps of a stretch that are over, so that a view shows them; it goes on."""
     done = steps_done(state, i, now_s)
     if 0 < done < state.steps[i]:
+        _count_time(state, i, done)
         state.begin_s[i] = _end_of(state, i, done)
         state.counts[STEPS] += done
         take(state, i, _grow(state, i, done))
@@ -228,6 +246,7 @@ def interrupt(state: ServingState, i: int, t_s: float) -> None:
 def commit(state: ServingState, i: int, steps: int) -> None:
     """Take in that so many steps of the stretch are over."""
     end_s = _end_of(state, i, steps)
+    _count_time(state, i, steps)
     state.counts[STEPS] += steps
     if state.decoding[i] > 0:
         take(state, i, _grow(state, i, steps))
@@ -259,6 +278,20 @@ def sweep(state: ServingState, i: int, now_s: float) -> None:
 
 
 @njit
+def _count_time(state: ServingState, i: int, steps: int) -> None:
+    """Add up what the sequences that decode wait for their tokens in so many steps."""
+    state.between_s[i] += state.decoding[i] * (_end_of(state, i, steps) - state.begin_s[i])
+    state.made[i] += state.decoding[i] * steps
+
+
+@njit
+def _serve(state: ServingState, r: int, tokens: float) -> None:
+    """Count what a request's tenant had, an output token twice."""
+    if state.tenant[r] >= 0:
+        state.served[state.deadline_class[r], state.tenant[r]] += tokens
+
+
+@njit
 def _grow(state: ServingState, i: int, steps: int) -> int:
     """Add a token per step to each decoding sequence; return how many blocks that takes."""
     size = state.block_tokens[state.type[i]]
@@ -269,6 +302,7 @@ def _grow(state: ServingState, i: int, steps: int) -> int:
             have = (state.computed[r] + size - 1) // size
             state.computed[r] += steps
             state.generated[r] += steps
+            _serve(state, r, OUTPUT_WEIGHT * steps)
             more = (state.computed[r] + size - 1) // size - have
             state.blocks[r] += more
             total += more
@@ -280,10 +314,12 @@ def _grow(state: ServingState, i: int, steps: int) -> int:
 def _compute_chunk(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.computed[r] += state.chunk[r]
     state.held[i] += state.chunk[r]
+    _serve(state, r, state.chunk[r])
     state.chunk[r] = 0
     if state.computed[r] == state.target[r]:
         state.generated[r] += 1
         state.decoding[i] += 1
+        _serve(state, r, OUTPUT_WEIGHT)
         if np.isnan(state.first_s[r]):
             state.first_s[r] = end_s
         share_prefix(state, i, r)
@@ -298,6 +334,8 @@ def _finish(state: ServingState, i: int, r: int, end_s: float) -> None:
     state.instance[r] = -1
     state.finish_s[r] = end_s
     state.counts[UNDONE] -= 1
+    if state.tenant[r] >= 0:
+        state.present[state.deadline_class[r], state.tenant[r]] -= 1
     state.ended[state.counts[ENDED_N]] = r
     state.counts[ENDED_N] += 1
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from steward.model.actions import ACTIONS
+from steward.model.actions import ACTIONS, SERVING_ACTIONS
 
 __all__ = [
     "ACTION_TYPES",
@@ -21,7 +21,8 @@ __all__ = [
     "MappingSpec",
 ]
 
-ACTION_TYPES = tuple(sorted(ACTIONS))
+# Rules look at clusters: nothing that they find asks for a model server.
+ACTION_TYPES = tuple(sorted(name for name, each in ACTIONS.items() if each not in SERVING_ACTIONS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")
 ALIASES = {"hostname": "host", "container_id": "container"}  # aliases

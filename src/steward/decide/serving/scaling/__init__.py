@@ -1,0 +1,1 @@
+"""How many instances of which model there are. One file each."""

@@ -1,0 +1,193 @@
+"""Keys, budgets, and what each caller may see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.gateway.bed import bed
+from steward.errors import StewardError
+from steward.service.gateway.access import Budget
+from steward.store.api_keys import ApiKey, ApiKeys
+
+
+def key(name: str, **more: Any) -> ApiKey:
+    return ApiKey(name=name, made_s=0.0, **more)
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def test_only_hashes_of_keys_are_written(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+
+    secret = keys.make(key("ann"))
+
+    text = (tmp_path / "keys.json").read_text()
+    assert secret not in text
+    assert "ann" in text
+    found = keys.find(secret)
+    assert found is not None
+    assert found.name == "ann"
+    assert keys.list()[0].sha256 == ""
+
+
+def test_names_of_keys_are_unique_and_revoked_keys_are_worthless(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    secret = keys.make(key("ann"))
+
+    with pytest.raises(StewardError, match="already a key called 'ann'"):
+        keys.make(key("ann"))
+    with pytest.raises(StewardError, match="no key called 'bob'; known: ann"):
+        keys.revoke("bob")
+    keys.revoke("ann")
+
+    assert keys.find(secret) is None
+
+
+def test_a_key_expires(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+
+    secret = keys.make(key("ann", expires_s=time.time() - 1))
+
+    assert keys.find(secret) is None
+
+
+def test_a_file_of_keys_that_is_broken_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text('[{"made_s": 1}]')
+
+    with pytest.raises(StewardError, match=r"0\.name: Field required"):
+        ApiKeys(tmp_path / "keys.json").read()
+
+
+def test_without_a_valid_key_nothing_but_health_is_answered(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    secret = keys.make(key("ann"))
+
+    async def scenario() -> None:
+        async with bed(keys_file=str(keys.file)) as it:
+            refused = [await it.post(headers=each) for each in ({}, bearer("wrong"))]
+            looks = [
+                (await it.get(path))[0]
+                for path in ("/v1/models", "/metrics", "/steward/v1/status", "/health")
+            ]
+            good, _, _ = await it.post(headers=bearer(secret))
+            sent = it.upstreams[0].got[0].headers
+
+        assert [each[0] for each in refused] == [401, 401]
+        assert refused[0][1]["error"]["type"] == "authentication_error"
+        assert looks == [401, 401, 401, 200]
+        assert good == 200
+        assert "authorization" not in sent
+
+    asyncio.run(scenario())
+
+
+def test_only_an_admins_key_changes_upstreams(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    user, admin = keys.make(key("ann")), keys.make(key("root", admin=True))
+
+    async def scenario() -> None:
+        async with bed(keys_file=str(keys.file)) as it:
+            at = f"{it.url}/steward/v1/upstreams/u1"
+            statuses = []
+            for secret in (user, admin):
+                async with it.client.patch(at, json={"limit": 9}, headers=bearer(secret)) as reply:
+                    statuses.append(reply.status)
+
+        assert statuses == [403, 200]
+
+    asyncio.run(scenario())
+
+
+def test_a_key_has_its_class_and_a_budget_of_requests(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    secret = keys.make(key("ann", deadline_class="batch", requests_per_minute=2))
+
+    async def scenario() -> None:
+        async with bed(keys_file=str(keys.file), open_status=True) as it:
+            replies = [await it.post(headers=bearer(secret)) for _ in range(3)]
+            _, now = await it.get("/steward/v1/status")
+
+        assert [each[0] for each in replies] == [200, 200, 429]
+        assert 1 <= int(replies[2][2]["Retry-After"]) <= 30
+        assert replies[2][1]["error"]["type"] == "rate_limit_error"
+        assert now["classes"][1]["done"] == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_budget_of_tokens_is_spent_by_what_the_upstream_counted(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    secret = keys.make(key("ann", tokens_per_day=10))  # an answer of the bed takes 9
+
+    async def scenario() -> None:
+        async with bed(keys_file=str(keys.file)) as it:
+            replies = [await it.post(headers=bearer(secret)) for _ in range(3)]
+
+        assert [each[0] for each in replies] == [200, 200, 429]
+
+    asyncio.run(scenario())
+
+
+def test_nobody_can_ask_about_the_request_of_somebody_else(tmp_path: Path) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    ann, bob = keys.make(key("ann")), keys.make(key("bob"))
+
+    async def scenario() -> None:
+        from service.gateway.bed import Exchange, FakeUpstream, until
+
+        holding = asyncio.Event()
+
+        async def held(exchange: Exchange) -> None:
+            await holding.wait()
+            await exchange.answer()
+
+        async with bed(FakeUpstream(held), keys_file=str(keys.file)) as it:
+            headers = {**bearer(ann), "x-request-id": "r"}
+            post = asyncio.create_task(it.post(headers=headers))
+            await until(lambda: it.upstreams[0].got)
+            seen = [
+                (await it.get("/steward/v1/requests/r", bearer(each)))[0] for each in (ann, bob)
+            ]
+            holding.set()
+            await post
+
+        assert seen == [200, 404]
+
+    asyncio.run(scenario())
+
+
+@given(
+    costs=st.lists(st.integers(1, 50), max_size=60),
+    gaps=st.lists(st.floats(0, 20), min_size=60, max_size=60),
+)
+def test_no_more_is_taken_than_the_budget_and_what_came_back(
+    costs: list[int], gaps: list[float]
+) -> None:
+    budget = Budget(100, 5.0, 0.0)
+    now_s = taken = 0.0
+    for cost, gap in zip(costs, gaps, strict=False):
+        now_s += gap
+        if budget.wait_s(cost, now_s) == 0:
+            budget.take(cost)
+            taken += cost
+
+    assert taken <= 100 + 5.0 * now_s + 1e-6
+
+
+@given(cost=st.floats(1, 500), spent=st.floats(0, 1000))
+def test_whoever_waits_as_long_as_told_is_let_in(cost: float, spent: float) -> None:
+    budget = Budget(100, 5.0, 0.0)
+    budget.take(spent)
+
+    wait_s = budget.wait_s(cost, 0.0)
+
+    assert budget.wait_s(cost, wait_s + 1e-6) == pytest.approx(0.0, abs=1e-6)

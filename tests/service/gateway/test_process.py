@@ -1,0 +1,82 @@
+"""The command in a process of its own: it announces itself, reloads, drains, and ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.real  # a second or two for each process to start
+
+STEWARD = [sys.executable, "-m", "steward", "serve"]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    command = [*STEWARD, "stand-in", "--port", "0", "--step-ms", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield next(word for word in line.replace(",", " ").split() if word.startswith("http"))
+        process.terminate()
+
+
+def started(file: Path) -> tuple[subprocess.Popen[str], str]:
+    command = [*STEWARD, "gateway", "--config", str(file), "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    text = ""
+    while True:
+        text += process.stdout.readline()
+        try:
+            return process, json.loads(text)["url"]
+        except ValueError:
+            assert process.poll() is None, text
+
+
+def ask(url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data)  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        return json.load(answer)
+
+
+def test_a_gateway_serves_reloads_and_ends_when_it_is_told_to(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "steward.toml"
+    store = f'[store]\nfolder = "{tmp_path}"\n'
+    upstream = f'[upstreams.a]\nurl = "{server}"\nmodels = ["llama-8b"]\n'
+    file.write_text(store + upstream)
+    process, url = started(file)
+    try:
+        chat = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+        answer = ask(f"{url}/v1/chat/completions", {"model": "llama-8b", **chat})
+        file.write_text(store + upstream + "[deadline_classes.gold]\nttft_s = 1.0\n")
+        process.send_signal(signal.SIGHUP)
+        names: list[str] = []
+        while "gold" not in names:
+            names = [each["name"] for each in ask(f"{url}/steward/v1/status")["classes"]]
+        file.write_text("[gateway]\npolcy = 3\n")
+        process.send_signal(signal.SIGHUP)
+        events: list[str] = []
+        while "reload refused" not in events:
+            events = [each["what"] for each in ask(f"{url}/steward/v1/status")["events"]]
+        still = ask(f"{url}/health")
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(60)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert answer["usage"]["completion_tokens"] >= 1
+    assert still["status"] == "ok"
+    assert status == 0
+    with pytest.raises(urllib.error.URLError):
+        ask(f"{url}/health")

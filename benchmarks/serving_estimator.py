@@ -10,6 +10,10 @@ run, and nothing is kept between two.
 Beside it, under the same protocol: QLM's estimate with one constant throughput (tokens per second
 of a full batch of ShareGPT), and requests ahead times the mean time between two ends. The
 step-time model is judged on points held out (`serving_step_times.py`).
+
+Last, a real engine: four recorded loads of a llama.cpp server on an H200 (`tests/data`), one after
+the other, each moment shown as a gateway saw it. No bar; lmsys was looked at while the estimator
+was made, the others only reported.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +37,7 @@ from steward.model.serving.view import ServingView
 from steward.ports import ServingEstimator
 from steward.sim.serving.bursts import in_bursts, repeated, requests_per_s
 from steward.sim.serving.profiles import instance_types, read_profiles
+from steward.sim.serving.recorded import read_load, score_recorded
 from steward.sim.serving.simulate import warm_up
 from steward.sim.serving.traces import read_requests
 from steward.sim.serving.wait_scores import ScoredWaits, score_record, score_waits
@@ -52,6 +58,12 @@ BOOTSTRAPS = 400
 BLOCK = 500  # waits next to each other go wrong together
 OURS, QLM, MEAN_GAP = "ours", "one constant throughput (QLM)", "requests ahead x mean gap"
 WORKERS = 2
+RECORDED = Path(__file__).resolve().parents[1] / "tests" / "data" / "llama-server-h200"
+LOADS = ("azure", "sharegpt_backlog", "lmsys", "chat_and_summaries")
+# Of `llama-server -c 131072 -np 32`; 2,048 tokens a step are its default.
+SERVER = replace(
+    H200_LLAMA_8B, kv_tokens=131_072, max_sequences=32, max_batched_tokens=2048, max_waiting=1
+)
 Ints = NDArray[np.int64]
 
 
@@ -137,6 +149,7 @@ def main() -> None:
     results: dict[str, Any] = {name: summary(found) for name, found in ours.items()}
     bars = [each for name, row in results.items() for each in _bars(name, row)]
     results["rivals"] = rivals
+    results["real engine"] = real_engine(short=short)
     for each in read_profiles(profile):
         row = errors_of(each, 1 if short else SPLITS)
         results[f"step times, {each.model}"] = row
@@ -178,6 +191,21 @@ def scored(run: Run, kind: InstanceType) -> ScoredWaits:
         found = score_waits(trace, kind, estimator, instances=run.instances, seed=run.seed)
     median, held = float(np.median(found.errors)), float(found.held.mean())
     progress(f"{run.shown}, {run.estimator}, seed {run.seed}: {median:.1%}, held {held:.1%}")
+    return found
+
+
+def real_engine(*, short: bool) -> dict[str, Any]:
+    """Judge predictions of the waits before a real server, by load; nothing is tuned on them."""
+    kind = instance_types([RECORDED / "steps.csv"], SERVER)[0]
+    loads = tuple(read_load(RECORDED / f"load_{name}.csv") for name in LOADS)
+    if short:
+        loads = tuple(each.head(150) for each in loads[:1])
+    found: dict[str, Any] = {}
+    for how, tenants in (("one tenant", False), ("a tenant each", True)):
+        for each in score_recorded(loads, kind, LearnedWaits(), tenants=tenants):
+            row = found[f"{each.trace}, {how}"] = score_record([each])
+            error, held = row["median_error"], row["coverage_90"]
+            progress(f"real engine, {each.trace}, {how}: {error:.1%}, held {held:.1%}")
     return found
 
 

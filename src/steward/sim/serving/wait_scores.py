@@ -23,7 +23,7 @@ from steward.ports import ServingEstimator
 from steward.sim.serving.bursts import in_bursts, repeated, requests_per_s
 from steward.sim.serving.simulate import Fleet, simulate
 
-__all__ = ["SHORT_S", "ScoredWaits", "misjudged", "score_record", "score_waits"]
+__all__ = ["SHORT_S", "ScoredWaits", "Watched", "misjudged", "score_record", "score_waits"]
 
 Floats = NDArray[np.float64]
 SHORT_S = 1.0  # a wait that is shorter, and was predicted to be, has no error worth telling
@@ -75,7 +75,7 @@ class ScoredWaits:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Watched:
+class Watched:
     """Passes on to an estimator what it may see, and keeps what its forecasts say of waits."""
 
     inner: ServingEstimator
@@ -140,7 +140,7 @@ def score_waits(
     if not in_time:
         trace = repeated(trace, USUAL_REQUESTS)
         trace = in_bursts(trace, requests_per_s(trace, kind), instances=instances, seed=seed)
-    watched = _Watched(
+    watched = Watched(
         inner=estimator,
         types=(misjudged(kind, seed=seed),),
         predicted=np.full((len(trace), 4), np.nan),

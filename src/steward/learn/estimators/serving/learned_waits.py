@@ -243,21 +243,30 @@ class LearnedWaits:
         """Return how much more work each instance has than a full batch has left on average."""
         instances = view.instances
         full = np.array([self._full_batch(kind) for kind in range(len(view.types))])
-        sequences, held, left_share = full[instances.type].T
+        sequences, held, left_share, full_doubt = full[instances.type].T
         used = np.maximum(totals[:, COUNT] / sequences, totals[:, HELD] / held)
         full_s = left_share * totals[:, IN_ALL_S] / np.clip(used, 1e-3, 1.0)
-        backlog_s = totals[:, LEFT_S] + totals[:, SENT_S] - full_s
-        sd_s = np.sqrt(2.0 * totals[:, LEFT_VARIANCE] + totals[:, SENT_VARIANCE])
+        left_s = totals[:, LEFT_S] + totals[:, SENT_S]
+        backlog_s = left_s - full_s
+        sd_s = np.sqrt(
+            2.0 * totals[:, LEFT_VARIANCE]
+            + totals[:, SENT_VARIANCE]
+            + (full_doubt * full_s) ** 2
+            + (self._table.doubt[instances.type] * left_s) ** 2
+        )
         backlog_s += self._until_ready_s(view)
         backlog_s[(instances.state == OFF) | (instances.state == DRAINING)] = np.inf
         return backlog_s, sd_s
 
-    def _full_batch(self, kind: int) -> tuple[float, float, float]:
-        """Return sequences and tokens of a full batch, and the share of its work that is left."""
+    def _full_batch(self, kind: int) -> tuple[float, float, float, float]:
+        """Return sequences and tokens of a full batch, which share of its work is left, its doubt.
+
+        The doubt is how far that work may be off, as a share.
+        """
         learnt = self._throughput[self._types[kind].name]
         most = self._table.capacity[kind, :2]
         batch = learnt.batch if learnt.full else most
-        return float(batch[0]), float(batch[1]), learnt.left_share
+        return float(batch[0]), float(batch[1]), learnt.left_share, learnt.full_doubt
 
     def _until_ready_s(self, view: ServingView) -> Floats:
         """Return how long instances still need to start or to load a model."""

@@ -24,6 +24,7 @@ _FADE = 1.0 - 1.0 / 150.0  # of stretches, for the factors
 _STRENGTH = 0.05  # of the factor that all parts have in common, beside each one's own
 _FIRST = 0.2  # stretches that the model as it was given counts as
 _FIRST_DOUBT, _LEAST_DOUBT = 0.2, 0.02  # how far the throughput may be off, as a share
+_FIRST_FULL_DOUBT, _LEAST_FULL_DOUBT = 0.5, 0.05  # how far the work of a full batch may be off
 _SLOW, _QUICK = 100.0, 20.0  # full stretches that means are about
 _RATIOS = 60.0
 
@@ -47,6 +48,11 @@ class TypeThroughput:
     def doubt(self) -> float:
         """Return how far the throughput may be off, as a share."""
         return float(np.hypot(_FIRST_DOUBT / np.sqrt(1.0 + self.stretches), _LEAST_DOUBT))
+
+    @property
+    def full_doubt(self) -> float:
+        """Return how far the work that a full batch has left may be off, as a share."""
+        return float(np.hypot(_FIRST_FULL_DOUBT / np.sqrt(1.0 + self.full), _LEAST_FULL_DOUBT))
 
     def add_steps(self, parts_s: Floats, took_s: float) -> None:
         """Take in a stretch of steps: what the model says of its parts, and how long it took."""

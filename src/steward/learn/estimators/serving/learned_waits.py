@@ -105,7 +105,7 @@ class LearnedWaits:
 
     @property
     def state_version(self) -> int:
-        return 1
+        return 2
 
     def save_state(self) -> dict[str, Any]:
         return {

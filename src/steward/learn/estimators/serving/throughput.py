@@ -27,6 +27,7 @@ _FIRST_DOUBT, _LEAST_DOUBT = 0.2, 0.02  # how far the throughput may be off, as 
 _FIRST_FULL_DOUBT, _LEAST_FULL_DOUBT = 0.5, 0.05  # how far the work of a full batch may be off
 _SLOW, _QUICK = 100.0, 20.0  # full stretches that means are about
 _RATIOS = 60.0
+_RATIO_STRENGTH = 3.0  # stretches that a ratio of 1 counts as
 
 
 class TypeThroughput:
@@ -40,7 +41,9 @@ class TypeThroughput:
         self.batch = np.zeros(2)  # sequences, and tokens held, of a full batch
         self.step_s = 0.0  # of a step of a full batch, prompts included; 0: not measured
         self.ratios = np.ones(CLASSES)
-        self._ratio_counts = np.zeros(CLASSES)
+        self._ratio_counts = np.zeros(CLASSES)  # stretches, fading, as are the next
+        self._took_s = np.zeros(CLASSES)
+        self._worked_s = np.zeros(CLASSES)
         self._gram = np.zeros((_PARTS, _PARTS))
         self._moment = np.zeros(_PARTS)
 
@@ -75,10 +78,18 @@ class TypeThroughput:
 
     def add_work(self, prompt_class: int, work_s: float, took_s: float) -> None:
         """Take in how long the work of a stretch with a full batch took."""
-        count = min(self._ratio_counts[prompt_class] + 1.0, _RATIOS)
-        self._ratio_counts[prompt_class] = count
-        off = np.log(took_s / work_s) - np.log(self.ratios[prompt_class])
-        self.ratios[prompt_class] *= np.exp(off / (count + 3.0))
+        # Sums, not a mean of ratios: a stretch that ends within a long prompt has done less than
+        # is counted, the next one more, and a mean of their ratios is too high.
+        keep = 1.0 - 1.0 / _RATIOS
+        for sums, value in (
+            (self._ratio_counts, 1.0),
+            (self._took_s, took_s),
+            (self._worked_s, work_s),
+        ):
+            sums[prompt_class] = keep * sums[prompt_class] + value
+        took = self._took_s[prompt_class]
+        usual = _RATIO_STRENGTH * took / self._ratio_counts[prompt_class]
+        self.ratios[prompt_class] = (took + usual) / (self._worked_s[prompt_class] + usual)
 
     def ratio(self) -> Floats:
         """Return time per work by length class; a class never seen takes the usual one."""
@@ -104,5 +115,5 @@ class TypeThroughput:
         self.left_share, self.step_s = float(state["left_share"]), float(state["step_s"])
 
 
-_ARRAYS = ("factors", "batch", "ratios", "_ratio_counts", "_gram", "_moment")
+_ARRAYS = ("factors", "batch", "ratios", "_ratio_counts", "_took_s", "_worked_s", "_gram", "_moment")
 _NUMBERS = ("stretches", "full", "left_share", "step_s")

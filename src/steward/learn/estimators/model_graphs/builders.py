@@ -48,6 +48,7 @@ def build(question: ModelQuestion) -> Built:
 
 
 def _from_config(question: ModelQuestion, config: dict[str, Any]) -> Built:
+    _torchvision()  # transformers imports it too, where it is installed
     try:
         import transformers  # noqa: PLC0415 - optional, slow
     except ImportError as error:

@@ -162,7 +162,7 @@ def _additive(mask: Any, query: Any, key: Any) -> Any:
     return mask.to(query.dtype).expand(*query.shape[:3], key.size(2))
 
 
-def _plain_attention(  # noqa: PLR0913
+def _plain_attention(
     query: Any, key: Any, value: Any, mask: Any, dropout_p: float, *, causal: bool
 ) -> Any:
     """Compute scores in memory: no fused kernel takes fewer key heads in float32 or with a mask."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from model_traces import Row, calibrate, folds, rows
+from model_traces import Row, calibrate_memory, folds, rows
 from report import bar, finish, quick
 from steward.learn.estimators.model_graphs.question import OPTIMIZERS
 
@@ -21,7 +21,7 @@ def main() -> None:
     found = rows(few=quick())
     compared: list[dict[str, Any]] = []
     for inside, held in folds(found):
-        record = calibrate(inside)
+        record = calibrate_memory(inside)
         compared += [_compared(row, record) for row in held]
     shared = [each for each in compared if each["source"] == "shared"]
     figures = {
@@ -42,7 +42,7 @@ def main() -> None:
             "p95": float(np.quantile([row.trace_s for row in found], 0.95)),
             "longest": max(row.trace_s for row in found),
         },
-        "not_compared": "torch's MemTracker: minutes per row on this machine; 50 % in GPUMemNet's data",
+        "not_compared": "torch's MemTracker: seconds a row; not run",
     }
     finish(
         "estimate_memory",

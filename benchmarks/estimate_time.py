@@ -1,4 +1,4 @@
-"""Step time of models that no calibration saw; leave models out, 12 folds, constants fitted inside.
+"""Step time of models that no calibration saw; leave models out, 6 folds, constants fitted inside.
 
 The form of the model (classes of operators, host against device) was chosen on all rows.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from model_traces import Row, calibrate, folds, rows
+from model_traces import Row, calibrate_time, folds, rows
 from report import bar, finish, progress, quick
 from steward.learn.estimators.model_graphs.op_times import CONSTANTS, step_seconds
 
@@ -16,8 +16,8 @@ def main() -> None:
     """Print errors by family, and of a roofline at peak rates."""
     found = rows(few=quick())
     compared: list[tuple[Row, float, float, bool]] = []
-    for inside, held in folds(found):
-        record = calibrate(inside)
+    for inside, held in folds(found, 6):
+        record = calibrate_time(inside, 2)
         constants = np.log([record["constants"][name] for name in CONSTANTS])
         for row in held:
             seconds, host = step_seconds(row.work, constants)
@@ -37,7 +37,9 @@ def main() -> None:
             name: float(np.mean([each[1] for each in shared if each[0].family == name]))
             for name in sorted({each[0].family for each in shared})
         },
-        "baseline_peak_roofline_mean_error": float(np.mean([_roofline(each[0]) for each in shared])),
+        "baseline_peak_roofline_mean_error": float(
+            np.mean([_roofline(each[0]) for each in shared])
+        ),
     }
     finish("estimate_time", figures, [bar("mean error", figures["mean_error"], "<=", 0.12)])
 

@@ -23,7 +23,7 @@ from steward.learn.estimators.model_graphs.question import OPTIMIZERS
 from steward.learn.estimators.model_graphs.scores import question_of, read_truth
 from steward.sim.traces.locate import data_folder
 
-__all__ = ["Row", "calibrate", "folds", "rows"]
+__all__ = ["Row", "calibrate", "calibrate_memory", "calibrate_time", "folds", "rows"]
 
 _OWN = Path(__file__).parent / "h200" / "models_h200.csv"
 
@@ -56,7 +56,7 @@ def rows(*, few: bool) -> list[Row]:
         for source, path in (("shared", shared), ("own", _OWN)):
             for record in read_truth(path)[:: 6 if few else 1]:
                 question = question_of(record)
-                # This repository's rows freed gradients after the forward pass, as their script did.
+                # The own rows freed gradients after the forward pass, as their script did.
                 trace = worker.ask(question, late_zero_grad=source == "own")
                 work = step_work(
                     trace, states=OPTIMIZERS[question.opt].states, trains=question.trains
@@ -81,35 +81,49 @@ def folds(found: Sequence[Row], count: int = 12) -> list[tuple[list[Row], list[R
 
 
 def calibrate(found: Sequence[Row]) -> dict[str, Any]:
-    """Fit the constants, and the limits on models that the constants did not see."""
-    context = float(
-        np.median([r.measured("nvml_used_bytes") - r.measured("peak_reserved_bytes") for r in found])
-    )
-    constants = _fit(found)
-    errors = np.concatenate(
-        [_log_errors(held, _fit(inside)) for inside, held in folds(found, 4)]
-    )
+    """Fit everything on the given rows."""
+    models = len({row.record["model"] for row in found})
+    return {
+        "gpu": "h200",
+        **calibrate_memory(found),
+        **calibrate_time(found),
+        "basis": f"{len(found)} configurations of {models} models on one H200 (torch 2.11)",
+    }
+
+
+def calibrate_memory(found: Sequence[Row]) -> dict[str, Any]:
+    """Return the context's bytes and the limits of truth over prediction."""
+    contexts = [
+        row.measured("nvml_used_bytes") - row.measured("peak_reserved_bytes") for row in found
+    ]
+    context = float(np.median(contexts))
     ratios: dict[str, list[float]] = {"any": []}
     for row in found:
         device = row.measured("nvml_used_bytes") / (row.trace["reserved_bytes"] + context)
         reserved = row.measured("peak_reserved_bytes") / row.trace["reserved_bytes"]
         for name in ("any", row.family):
             ratios.setdefault(name, []).append(max(device, reserved))
-    host = np.array([step_seconds(r.work, constants)[1] for r in found])
-    watts = np.array([r.measured("mean_power_w") for r in found])
-    slope, level = np.polyfit(host, watts, 1)
     return {
-        "gpu": "h200",
         "context_bytes": context,
-        "constants": dict(zip(CONSTANTS, np.exp(constants).tolist(), strict=True)),
         "memory_low": {name: float(np.quantile(each, 0.05)) for name, each in ratios.items()},
         "memory_q95": {name: _upper(each) for name, each in ratios.items()},
+    }
+
+
+def calibrate_time(found: Sequence[Row], inner: int = 4) -> dict[str, Any]:
+    """Return the constants, and the limits on models that the constants did not see."""
+    constants = _fit(found)
+    parts = [_log_errors(held, _fit(inside)) for inside, held in folds(found, inner)]
+    errors = np.concatenate(parts)
+    host = np.array([step_seconds(row.work, constants)[1] for row in found])
+    watts = np.array([row.measured("mean_power_w") for row in found])
+    slope, level = np.polyfit(host, watts, 1)
+    return {
+        "constants": dict(zip(CONSTANTS, np.exp(constants).tolist(), strict=True)),
         "time_low": float(np.exp(np.quantile(errors, 0.05))),
         "time_high": float(np.exp(np.quantile(errors, 0.95))),
         "time_bias": 1.0,
         "power_watts": [float(level), float(-slope)],
-        "basis": f"{len(found)} configurations of {len({r.record['model'] for r in found})} "
-        "models on one H200 (torch 2.11)",
     }
 
 
@@ -131,8 +145,5 @@ def _fit(found: Sequence[Row]) -> Any:
 
 def _log_errors(found: Sequence[Row], constants: Any) -> Any:
     return np.array(
-        [
-            np.log(row.measured("step_s") / step_seconds(row.work, constants)[0])
-            for row in found
-        ]
+        [np.log(row.measured("step_s") / step_seconds(row.work, constants)[0]) for row in found]
     )

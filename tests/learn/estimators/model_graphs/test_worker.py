@@ -18,7 +18,8 @@ _ENTRY = """
 import torch
 
 def net():
-    return torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 10))
+    first, last = torch.nn.Linear(1024, 4096), torch.nn.Linear(4096, 10)
+    return torch.nn.Sequential(first, torch.nn.ReLU(), last)
 
 def nothing():
     return 3
@@ -56,7 +57,7 @@ def test_memory_of_a_small_net_is_the_sum_of_its_parts(worker: TraceWorker) -> N
 
 
 def test_an_entry_that_returns_no_module_is_named(worker: TraceWorker) -> None:
-    with pytest.raises(StewardError, match="not a torch.nn.Module"):
+    with pytest.raises(StewardError, match=r"not a torch\.nn\.Module"):
         worker.ask(ModelQuestion(model="own_model:nothing", batch=1))
 
 

@@ -1,4 +1,4 @@
-"""Answer a question about a model: by its trace where torch is there, by the closed form elsewhere."""
+"""Answer a question about a model: by its trace with torch, by the closed form without."""
 
 from __future__ import annotations
 
@@ -80,7 +80,12 @@ def estimate_model(
         raise unknown_name("GPU type", question.gpu, CAPACITY_BYTES, where=question.model)
     measured = calibration_of(question.gpu)
     known = measured or calibration_of("h200")
-    assert known is not None
+    if known is None:
+        raise StewardError(
+            "the calibration of the H200 is missing",
+            where="calibration.json",
+            hint="install steward again",
+        )
     found = _found(question, worker, known)
     if measured is None:
         text = f"nothing was measured on {question.gpu}: time and energy are unknown"
@@ -141,7 +146,9 @@ def _closed(question: ModelQuestion, config: Mapping[str, Any] | None, note: str
             hint=f"{note}; a transformer can be given by its config.json",
         )
     form = closed_form(transformer(config, where=question.model), question)
-    seconds = form.flops / _CLOSED_FORM_FLOPS[question.amp] + form.moved_bytes / _CLOSED_FORM_BYTES_S
+    seconds = (
+        form.flops / _CLOSED_FORM_FLOPS[question.amp] + form.moved_bytes / _CLOSED_FORM_BYTES_S
+    )
     return _Found(
         tier="closed form",
         parameters=form.parameters,

@@ -108,7 +108,9 @@ def _vision_net(question: ModelQuestion) -> Any:
         return _on_meta(lambda: timm.create_model(name, pretrained=False))
     known = list(NAMED)
     known += torchvision.models.list_models() if torchvision else []
-    without = [each for each, module in (("torchvision", torchvision), ("timm", timm)) if not module]
+    without = [
+        each for each, module in (("torchvision", torchvision), ("timm", timm)) if not module
+    ]
     hint = did_you_mean(name, known) or "name a config.json, or an entry pkg.mod:function"
     if without:
         hint += f"; not installed: {', '.join(without)}"

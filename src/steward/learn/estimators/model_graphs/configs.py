@@ -27,7 +27,7 @@ def _bert(kind: str, layers: int, width: int, heads: int, **more: int) -> dict[s
     }
 
 
-def _decoder(  # noqa: PLR0913 - the six numbers of a decoder
+def _decoder(  # noqa: PLR0913, PLR0917 - the six numbers of a decoder
     kind: str, layers: int, width: int, inner: int, heads: int, kv_heads: int, vocab: int = 32000
 ) -> dict[str, Any]:
     return {
@@ -88,7 +88,13 @@ NAMED: dict[str, dict[str, Any]] = {
         "intermediate_size": 3072,
     },
     "t5-small": {"model_type": "t5"},
-    "t5-base": {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12},
+    "t5-base": {
+        "model_type": "t5",
+        "d_model": 768,
+        "d_ff": 3072,
+        "num_layers": 12,
+        "num_heads": 12,
+    },
     "opt-125m": _opt(12, 768, 12),
     "opt-350m": _opt(24, 1024, 16, word_embed_proj_dim=512),
     "opt-1.3b": _opt(24, 2048, 32),

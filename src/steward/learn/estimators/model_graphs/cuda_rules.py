@@ -54,12 +54,12 @@ def autocast(*, on: bool) -> Iterator[None]:
 
 def install() -> None:
     """Replace what differs; once per process."""
-    F.linear = _linear
+    setattr(F, "linear", _linear)  # noqa: B010 - not the types of torch
     for owners, cast in ((_LOWER, _lower), (_RAISE, _raise)):
         for owner, names in owners.items():
             for name in names.split():
                 setattr(owner, name, _casting(getattr(owner, name), cast))
-    F.dropout = _dropout
+    setattr(F, "dropout", _dropout)  # noqa: B010
     F.scaled_dot_product_attention = _attention
 
 
@@ -134,8 +134,10 @@ def _attention(  # noqa: PLR0913, PLR0917 - torch's signature
     if _Autocast.on:
         query, key, value = _lower(query), _lower(key), _lower(value)
     if query.dim() == 3:
-        parts = (part.unsqueeze(0) for part in (query, key, value))
-        return _attention(*parts, attn_mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
+        query, key, value = (part.unsqueeze(0) for part in (query, key, value))
+        options = {"enable_gqa": enable_gqa, "scale": scale}
+        out = _attention(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        return out.squeeze(0)
     if attn_mask is None and query.dtype != torch.float32:
         return aten._scaled_dot_product_flash_attention(  # noqa: SLF001
             query,

@@ -65,8 +65,8 @@ def step_work(trace: Mapping[str, Any], *, states: int, trains: bool) -> StepWor
     rows = trace["operators"]
     kinds, compute, memory, counts = [], [], [], []
     calls = [0.0, 0.0]
-    for name, shapes, item, flops, moved, backward, extra, count in rows:
-        kind = _kind(name, shapes, item, extra)
+    for name, _shapes, item, flops, moved, backward, extra, count in rows:
+        kind = _kind(name, item, extra)
         peak = _TFLOPS["low" if item < 4 else "tf32" if kind.startswith("conv") else "full"]
         kinds.append(CLASSES.index(kind))
         compute.append(flops / peak)
@@ -86,7 +86,7 @@ def step_work(trace: Mapping[str, Any], *, states: int, trains: bool) -> StepWor
     )
 
 
-def _kind(name: str, shapes: Sequence[Sequence[int]], item: int, extra: Sequence[int]) -> str:
+def _kind(name: str, item: int, extra: Sequence[int]) -> str:
     level = "low" if item < 4 else "full"
     if name.startswith("convolution"):
         return "conv_narrow" if extra and extra[2] > 1 else f"conv_{level}"

@@ -32,9 +32,7 @@ def torch_is_installed() -> bool:
 class TraceWorker:
     """Ask one worker process; start it at the first question, and again after it died."""
 
-    def __init__(
-        self, command: Sequence[str] | None = None, *, timeout_s: float = 300.0
-    ) -> None:
+    def __init__(self, command: Sequence[str] | None = None, *, timeout_s: float = 300.0) -> None:
         self._command = list(command or (sys.executable, "-m", _WORKER))
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,7 +52,8 @@ class TraceWorker:
     def ask(self, question: ModelQuestion, **more: object) -> dict[str, Any]:
         """Return the trace of a model; raise what the worker reports."""
         process = self._running()
-        assert process.stdin is not None
+        if process.stdin is None:
+            raise self._died(question.model)
         try:
             process.stdin.write(json.dumps({**question.record(), **more}).encode() + b"\n")
             process.stdin.flush()
@@ -86,7 +85,7 @@ class TraceWorker:
         self.close()
         paths = [str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in paths if each)}
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -107,8 +106,8 @@ class TraceWorker:
         return dict(found)
 
     def _line(self, timeout_s: float, where: str) -> bytes:
-        assert self._process is not None
-        assert self._process.stdout is not None
+        if self._process is None or self._process.stdout is None:
+            raise self._died(where)
         stdout = self._process.stdout
         deadline = time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:

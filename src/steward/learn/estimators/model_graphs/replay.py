@@ -1,4 +1,4 @@
-"""Replay a traced step several times on the allocator model, with gradients and optimizer states."""
+"""Replay a traced step on the allocator model, with gradients and optimizer states."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Peaks:
 
 
 def replay(step: Step, optimizer: OptimizerMemory | None, *, late_zero_grad: bool = False) -> Peaks:
-    """Return the peaks over three steps; `late_zero_grad` frees gradients after the forward pass."""
+    """Return the peaks over three steps; `late_zero_grad` frees gradients after the forward."""
     allocator = CachingAllocator()
     for index, size in enumerate(_LIBRARY_BYTES):
         allocator.allocate(("library", index), size)

@@ -135,8 +135,9 @@ def _attention(  # noqa: PLR0913, PLR0917 - torch's signature
         query, key, value = _lower(query), _lower(key), _lower(value)
     if query.dim() == 3:
         query, key, value = (part.unsqueeze(0) for part in (query, key, value))
-        options = {"enable_gqa": enable_gqa, "scale": scale}
-        out = _attention(query, key, value, attn_mask, dropout_p, is_causal, **options)
+        out = _attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
         return out.squeeze(0)
     if attn_mask is None and query.dtype != torch.float32:
         return aten._scaled_dot_product_flash_attention(  # noqa: SLF001

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from steward.errors import StewardError
 from steward.learn.estimators.model_graphs.answers import estimate_model
+from steward.learn.estimators.model_graphs.pool import TraceWorker
 from steward.learn.estimators.model_graphs.question import ModelQuestion
 from steward.learn.estimators.model_graphs.scores import read_truth, score
 
@@ -43,6 +46,19 @@ def test_a_vision_model_without_torch_is_an_error_that_says_what_to_install() ->
         estimate_model(ModelQuestion(model="resnet50", batch=4), None)
 
     assert "steward[torch]" in fault.value.hint
+
+
+def test_where_neither_way_answers_the_fault_of_the_trace_is_told() -> None:
+    fault = {"error": {"problem": "no meta kernel", "where": "t5-small", "hint": "write one"}}
+    text = "import sys\nprint('{}', flush=True)\nfor line in sys.stdin:\n"
+    text += f" print({json.dumps(fault)!r}, flush=True)"
+    question = ModelQuestion(model="t5-small", batch=1)
+
+    with (
+        TraceWorker((sys.executable, "-c", text)) as worker,
+        pytest.raises(StewardError, match="no meta kernel"),
+    ):
+        estimate_model(question, worker)
 
 
 def test_time_on_a_gpu_that_was_not_measured_is_unknown() -> None:

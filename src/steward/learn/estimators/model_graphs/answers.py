@@ -106,7 +106,10 @@ def _found(question: ModelQuestion, worker: TraceWorker | None, known: Calibrati
     except StewardError as error:
         if config is None:
             raise
-        return _closed(question, config, f"no trace: {error.problem}")
+        try:
+            return _closed(question, config, f"no trace: {error.problem}")
+        except StewardError:
+            raise error from None
 
 
 def _config(question: ModelQuestion) -> Mapping[str, Any] | None:

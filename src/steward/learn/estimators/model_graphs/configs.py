@@ -87,9 +87,11 @@ NAMED: dict[str, dict[str, Any]] = {
         "num_attention_heads": 12,
         "intermediate_size": 3072,
     },
-    "t5-small": {"model_type": "t5"},
+    "t5-small": {"model_type": "t5", "decoder_start_token_id": 0, "pad_token_id": 0},
     "t5-base": {
         "model_type": "t5",
+        "decoder_start_token_id": 0,
+        "pad_token_id": 0,
         "d_model": 768,
         "d_ff": 3072,
         "num_layers": 12,

@@ -124,3 +124,36 @@ def test_a_first_job_of_a_size_is_estimated_by_itself_and_not_by_smaller_ones() 
 
     assert 18_000 < found.low <= found.mid <= found.high < 72_000
     assert "1 job of the same size" in found.basis
+
+
+def test_a_model_on_an_unknown_gpu_is_refused_before_anything_is_traced() -> None:
+    answer = steward("estimate", "model", "gpt2", "--batch", 1, "--gpu", "h2000")
+
+    assert answer.code == 2
+    assert "h200" in answer.err
+
+
+def test_a_score_needs_the_columns_of_measured_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("model,batch\ngpt2,4\n")
+
+    answer = steward("estimate", "score", path)
+
+    assert answer.code == 2
+    assert "nvml_used_bytes" in answer.err
+
+
+def test_without_a_command_and_without_gpus_both_are_named() -> None:
+    answer = steward("estimate")
+
+    assert answer.code == 2
+    assert "--gpus" in answer.err
+
+
+def test_the_history_answers_under_its_own_command_too(folder: Path) -> None:
+    like = ("--gpus", 1, "--tenant", job("j").tenant, "--user", "ada", "--name", "bert-99")
+
+    short = steward("estimate", *like, "--data", folder, "--json")
+    full = steward("estimate", "job", *like, "--data", folder, "--json")
+
+    assert short.json == full.json

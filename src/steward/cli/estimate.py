@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steward.cli import estimate_model
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table, print_warnings
 from steward.cli.words import number, span
@@ -14,7 +15,13 @@ from steward.errors import StewardError
 if TYPE_CHECKING:
     from steward.model.forecast import Forecast
 
-__all__ = ["estimate"]
+__all__ = ["app", "job"]
+
+app = typer.Typer(
+    help="Estimate what a job or a model will need. With --gpus and no command: as `estimate job`.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
 
 Gpus = Annotated[int, typer.Option("--gpus", min=0, help="How many GPUs it asks for.")]
 Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose job it is.")]
@@ -25,7 +32,29 @@ Name = Annotated[
 ]
 
 
-def estimate(  # noqa: PLR0913 - options of a command
+@app.callback()
+def _root(  # noqa: PLR0913 - options of a command
+    context: typer.Context,
+    *,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, help="How many GPUs it asks for.")
+    ] = None,
+    tenant: Tenant = "",
+    user: User = "",
+    name: Name = "",
+    config: Config = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    if gpus is None:
+        hint = "`steward estimate --help` shows what is possible"
+        raise StewardError("missing option '--gpus', or a command: job, model, score", hint=hint)
+    job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
+
+
+def job(  # noqa: PLR0913 - options of a command
     *,
     gpus: Gpus,
     tenant: Tenant = "",
@@ -69,6 +98,10 @@ def _row(each: Forecast) -> tuple[str, ...]:
     values = (write(value) for value in (each.low, each.mid, each.high))
     return (_NAMES.get(each.quantity, each.quantity), *values, each.basis)
 
+
+app.command(name="job")(job)
+app.command(name="model")(estimate_model.model)
+app.command(name="score")(estimate_model.score)
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
 _NAMES = {"run.left_s": "run time"}

@@ -18,6 +18,10 @@ __all__ = ["GatewayClient", "snapshot_of"]
 STATUS = "/steward/v1/status"
 UPSTREAMS = "/steward/v1/upstreams"
 _HINT = "is it running there? start it with `steward serve gateway`"
+_TRUST_HINT = (
+    "it runs, and its certificate is not of a public authority or not for this name: `curl "
+    "--cacert FILE` reads its /steward/v1/status"
+)
 
 
 class GatewayClient:
@@ -81,7 +85,8 @@ class GatewayClient:
             answer = self._client.request(method, self.url + path, headers=headers, json=body)
         except httpx.HTTPError as fault:
             problem = f"the gateway does not answer: {fault or type(fault).__name__}"
-            raise TemporaryError(problem, where=self.url, hint=_HINT) from fault
+            hint = _TRUST_HINT if "CERTIFICATE_VERIFY_FAILED" in problem else _HINT
+            raise TemporaryError(problem, where=self.url, hint=hint) from fault
         if answer.status_code >= 400:
             raise _refused(answer, self.url + path)
         try:

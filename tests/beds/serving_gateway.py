@@ -7,6 +7,7 @@ counts, and can be made to fail, to be slow to forget, or to want a key.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,13 +160,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def gateway_double() -> Iterator[GatewayDouble]:
+def gateway_double(tls: ssl.SSLContext | None = None) -> Iterator[GatewayDouble]:
     """Serve on a free port of this machine."""
     double = GatewayDouble()
     handler = type("Handler", (_Handler,), {"double": double})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    double.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    double.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -38,6 +38,26 @@ def test_mistakes_of_values_and_plugs_are_said_together(tmp_path: Path) -> None:
     assert "\nhint:  " in answer.err
 
 
+def test_names_that_serving_does_not_know_are_said_with_their_lines(tmp_path: Path) -> None:
+    text = '[gateway]\npolicy = "edv"\nestimator = "x"\ndefault_class = "chat"\n'
+    file = written(tmp_path, f'{text}[serving]\nscaler = "slak"\n')
+
+    answer = steward("config", "check", file)
+
+    assert answer.code == 2
+    assert answer.err.startswith(f"error: {file}: 4 mistakes\n")
+    assert f"{file}:2:10: there is no dispatcher called 'edv'" in answer.err
+    assert f"{file}:4:17: there is no class called 'chat'; known: batch, interactive" in answer.err
+    assert "(did you mean 'slack'?)" in answer.err
+
+
+def test_names_that_serving_knows_are_right(tmp_path: Path) -> None:
+    text = '[gateway]\npolicy = "qlm"\nestimator = "none"\ndefault_class = "chat"\n'
+    file = written(tmp_path, f"{text}[deadline_classes.chat]\nttft_s = 2.0\n")
+
+    assert steward("config", "check", file).code == 0
+
+
 def test_mistakes_as_json_have_their_lines(tmp_path: Path) -> None:
     file = written(tmp_path, WRONG)
 

@@ -67,3 +67,26 @@ def test_what_is_wrong_is_said_before_anything_listens(
 
     assert answer.code == 2
     assert problem in answer.err
+
+
+def test_a_file_of_keys_that_does_not_exist_is_told_with_the_command_that_makes_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys.json"
+
+    answer = steward(
+        *("serve", "gateway", "--keys", file, "--port", "0", "--for", "0", "--data", tmp_path)
+    )
+
+    assert answer.code == 0
+    assert f"{file}: there are no keys yet, every request is refused" in answer.err
+
+
+def test_a_broken_file_of_keys_is_told_once_and_plainly(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text("{")
+
+    answer = steward("serve", "key", "list", "--keys", file)
+
+    assert answer.code == 2
+    assert f"error: {file}: Invalid JSON" in answer.err

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from beds.serving_gateway import GatewayDouble, gateway_double, progress
+from certificates import make_certificates
 from patience import free_port
 from steward.clients.gateway import GatewayClient, snapshot_of
 from steward.errors import PermanentError, StewardError, TemporaryError
@@ -140,3 +142,23 @@ def test_the_collector_says_that_a_gateway_is_missing() -> None:
     assert state.status == "missing"
     assert "steward serve gateway" in state.hint
     collector.close()
+
+
+@pytest.mark.real  # needs the program `openssl`
+def test_a_gateway_with_a_certificate_of_its_own_authority_is_read_by_that(tmp_path: Path) -> None:
+    with gateway_double(make_certificates(tmp_path)) as double:
+        trusting = GatewayClient(double.url, ca=str(tmp_path / "ca.pem"))
+        untrusting = GatewayClient(double.url)
+
+        assert trusting.status()["policy"] == "edf"
+        with pytest.raises(TemporaryError, match="certificate") as fault:
+            untrusting.status()
+        trusting.close()
+        untrusting.close()
+
+    assert "serving.ca_file" in fault.value.hint
+
+
+def test_certificates_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match=r"ca\.pem: the certificate file is not there"):
+        GatewayClient("https://gw.example.org", ca=str(tmp_path / "ca.pem"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import make_certificates
 from steward.clients.steward_server import StewardServer, read_token
 from steward.errors import StewardError, TemporaryError
 
@@ -188,23 +188,6 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
 
 
 # -- TLS ---------------------------------------------------------------------------------------
-
-
-def openssl(folder: Path, *args: str) -> None:
-    subprocess.run(["openssl", *args], cwd=folder, check=True, capture_output=True)
-
-
-def make_certificates(folder: Path) -> ssl.SSLContext:
-    """Make an authority (ca.pem) and let it sign a certificate for this machine."""
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl(folder, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca")
-    openssl(folder, "req", *key, "-keyout", "key.pem", "-out", "csr", "-subj", "/CN=server")
-    (folder / "ext").write_text("subjectAltName=IP:127.0.0.1\n")
-    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "ext")
-    openssl(folder, "x509", "-req", "-in", "csr", *signing, "-out", "server.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem", folder / "key.pem")
-    return context
 
 
 @pytest.mark.real  # needs the program `openssl`

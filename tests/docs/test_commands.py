@@ -86,7 +86,7 @@ def test_every_command_and_option_in_code_of_the_docs_exists(file: str) -> None:
 def test_every_request_in_the_docs_carries_a_token() -> None:
     for file in PROSE:
         for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
-            if line.startswith("curl "):
+            if line.startswith("curl ") and "//127.0.0.1:8788/" not in line:  # wants no key
                 assert "$TOKEN" in line or "/healthz" in line, f"{file}: {line}"
 
 

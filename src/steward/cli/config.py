@@ -28,9 +28,10 @@ def check(file: File = None, *, config: Config = None, as_json: Json = False) ->
     """
     from steward.config import SettingsError
     from steward.config.plugs import plug_mistakes
+    from steward.config.serving_names import serving_mistakes
 
     draft = read_draft(file or config, None)
-    mistakes = (*draft.mistakes, *plug_mistakes(draft))
+    mistakes = (*draft.mistakes, *plug_mistakes(draft), *serving_mistakes(draft))
     source = str(draft.file) if draft.file else None
     if as_json:
         variables = sorted(draft.variables.values())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from steward.clients.transport_rule import check_transport
+from steward.clients.web import trusted
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.serving.snapshot import ClassProgress, ModelServer, ServingSnapshot
 
@@ -18,18 +19,29 @@ __all__ = ["GatewayClient", "snapshot_of"]
 STATUS = "/steward/v1/status"
 UPSTREAMS = "/steward/v1/upstreams"
 _HINT = "is it running there? start it with `steward serve gateway`"
+_TRUST_HINT = (
+    "it runs; name the certificate of its authority in `serving.ca_file` (`--ca-file`), and it by "
+    "a name that its certificate has"
+)
 
 
 class GatewayClient:
     """One gateway. `key` is an API key that may change instances; reading needs one if any does."""
 
     def __init__(
-        self, url: str, *, key: str = "", timeout_s: float = 5.0, plain_http: bool = False
+        self,
+        url: str,
+        *,
+        key: str = "",
+        timeout_s: float = 5.0,
+        plain_http: bool = False,
+        ca: str = "",
     ) -> None:
         check_transport(url, plain_http=plain_http)
         self.url = url.rstrip("/")
         self._key = key
         self._timeout_s = timeout_s
+        self._trusted = trusted(ca)
         self._client: httpx.Client | None = None
 
     def status(self) -> dict[str, Any]:
@@ -77,11 +89,14 @@ class GatewayClient:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         try:
             if self._client is None:
-                self._client = httpx.Client(timeout=self._timeout_s, trust_env=False)
+                self._client = httpx.Client(
+                    timeout=self._timeout_s, trust_env=False, verify=self._trusted
+                )
             answer = self._client.request(method, self.url + path, headers=headers, json=body)
         except httpx.HTTPError as fault:
             problem = f"the gateway does not answer: {fault or type(fault).__name__}"
-            raise TemporaryError(problem, where=self.url, hint=_HINT) from fault
+            hint = _TRUST_HINT if "CERTIFICATE_VERIFY_FAILED" in problem else _HINT
+            raise TemporaryError(problem, where=self.url, hint=hint) from fault
         if answer.status_code >= 400:
             raise _refused(answer, self.url + path)
         try:

@@ -16,7 +16,7 @@ from steward.errors import PermanentError, StewardError, TemporaryError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Endpoint", "open_client", "post", "read_up_to"]
+__all__ = ["Endpoint", "open_client", "post", "read_up_to", "trusted"]
 
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 
@@ -54,14 +54,15 @@ def open_client(endpoint: Endpoint, *, owner: object) -> httpx.Client:
         headers=headers,
         auth=httpx.BasicAuth(endpoint.user, endpoint.password) if endpoint.user else None,
         timeout=httpx.Timeout(endpoint.timeout_s),
-        verify=_trusted(endpoint.ca),
+        verify=trusted(endpoint.ca),
         follow_redirects=False,
     )
     weakref.finalize(owner, client.close)
     return client
 
 
-def _trusted(ca: str) -> ssl.SSLContext | bool:
+def trusted(ca: str) -> ssl.SSLContext | bool:
+    """Return what httpx verifies servers by: this file of certificates, or the usual ones."""
     if not ca:
         return True
     if not Path(ca).is_file():

@@ -102,7 +102,9 @@ def gateway_of(settings: Settings) -> GatewayClient:
     """Return a client of the gateway, with the key that may change its instances."""
     serving = settings.serving
     key = _secret(serving.key_file, "serving.key_file")
-    return GatewayClient(serving.gateway, key=key, plain_http=serving.plain_http)
+    return GatewayClient(
+        serving.gateway, key=key, plain_http=serving.plain_http, ca=serving.ca_file
+    )
 
 
 def scaler_of(settings: Settings) -> Scaler:

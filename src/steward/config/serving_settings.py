@@ -34,6 +34,9 @@ class ServingSettings(Section):
     key_file: str = Field(
         "", description="a file with an API key of it that may change instances, and nothing else"
     )
+    ca_file: str = Field(
+        "", description="certificates to trust instead of the usual ones, of all these gateways"
+    )
     plain_http: bool = Field(
         default=False, description="allow plain HTTP to a gateway or webhook on another machine"
     )

@@ -84,11 +84,11 @@ class ServingState:
         key = secret_in("serving.key_file", settings.key_file, faults)
         if faults:
             raise StewardError("; ".join(faults), hint="correct this file, or leave it out")
-        plain = settings.plain_http
+        plain, ca = settings.plain_http, settings.ca_file
         return cls(
             {
                 url: GatewayStatusReader(
-                    Endpoint(url=url, token=key, timeout_s=ANSWER_S, plain_http=plain)
+                    Endpoint(url=url, token=key, timeout_s=ANSWER_S, plain_http=plain, ca=ca)
                 )
                 for url in shown_gateways(settings)
             }

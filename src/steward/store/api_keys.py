@@ -106,7 +106,7 @@ class ApiKeys:
         except OSError as fault:
             raise self._refused(fault) from fault
         except ValidationError as fault:
-            faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in fault.errors()]
+            faults = [": ".join((*map(str, e["loc"]), e["msg"])) for e in fault.errors()]
             raise StewardError(
                 "; ".join(faults),
                 where=str(self.file),

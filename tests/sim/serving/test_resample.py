@@ -113,3 +113,10 @@ def test_a_trace_at_one_instant_stays_as_it_is() -> None:
     trace = requests_of("t", arrival_s=[1.0, 1.0], prompt_tokens=[1, 2], output_tokens=[1, 1])
 
     assert resampled(trace, seed=3) is trace
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_day_of_a_trace_of_two_requests_is_empty(seed: int) -> None:
+    tiny = requests_of("tiny", arrival_s=[0.0, 9.0], prompt_tokens=[8, 8], output_tokens=[2, 2])
+
+    assert len(resampled(tiny, seed=seed)) > 0

@@ -263,3 +263,23 @@ def test_every_public_trace_is_read_without_faults() -> None:
     }
     for name, count in counts.items():
         assert len(read_requests(request_folder() / name)) == count
+
+
+def test_a_file_here_is_called_as_it_is_and_not_after_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "t_s,input_tokens,output_tokens\n0,10,5\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert read_requests("requests.csv").name == "requests"
+
+
+def test_without_named_traces_the_hint_tells_where_they_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEWARD_DATA", str(tmp_path))
+
+    with pytest.raises(StewardError) as raised:
+        read_requests("azure_llm_2023_conv")
+
+    assert f"{request_folder()} holds no named traces" in (raised.value.hint or "")

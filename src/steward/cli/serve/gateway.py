@@ -124,6 +124,12 @@ def gateway(  # noqa: PLR0913 - a command's options are its parameters
         extras = (open_batch_routes(settings.batches, settings.store.path),)
     if not setup.upstreams:
         print_note("no upstream is configured: give --upstream URL, or add some over the API")
+    keys_file = setup.settings.keys_file
+    if keys_file and not Path(keys_file).expanduser().exists():
+        print_note(
+            f"{keys_file}: there are no keys yet, every request is refused; make one with "
+            f"`steward serve key new NAME --keys {keys_file}`"
+        )
     run_gateway(
         setup,
         read=read,

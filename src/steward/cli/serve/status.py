@@ -31,6 +31,12 @@ KeyFile = Annotated[
     str | None,
     typer.Option("--key-file", metavar="FILE", help="An API key of it [serving.key_file]."),
 ]
+CaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-file", metavar="FILE", help="Certificates to trust [serving.ca_file, the usual ones]."
+    ),
+]
 CLASSES = ("class", "queued", "running", "done", "kept", "oldest", "expected", "deadline")
 INSTANCES = ("instance", "type", "model", "state", "role", "in flight", "limit", "tokens/s")
 EVENTS = 10
@@ -40,6 +46,7 @@ def status(
     *,
     url: Url = None,
     key_file: KeyFile = None,
+    ca_file: CaFile = None,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -55,6 +62,7 @@ def status(
         _address(url, settings),
         key=_key(settings.serving.key_file if key_file is None else key_file),
         plain_http=settings.serving.plain_http,
+        ca=settings.serving.ca_file if ca_file is None else ca_file,
     )
     try:
         raw = client.status()

@@ -12,6 +12,7 @@ from steward.model.serving.requests import RequestTrace
 __all__ = ["BLOCKS", "grown", "of_model", "picked", "resampled"]
 
 BLOCKS = 12  # of a trace, where their length is not given
+_DRAWS = 100  # until a day is not empty, as one of two requests often is
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -26,17 +27,28 @@ def resampled(trace: RequestTrace, *, seed: int, block_s: float | None = None) -
     if span_s <= 0:
         return trace
     blocks = BLOCKS if block_s is None else max(1, round(span_s / block_s))
-    width_s = span_s / blocks
     draw = np.random.default_rng((seed, 7))
+    since_s = trace.arrival_s - begin_s
+    for _ in range(_DRAWS):  # a few requests may fall into none of the blocks: another day then
+        row, arrival_s = _drawn(since_s, span_s, draw.uniform(0.0, span_s, blocks))
+        if len(row):
+            break
+    else:
+        return trace
+    order = np.argsort(arrival_s, kind="stable")
+    return picked(trace, row[order], arrival_s[order])
+
+
+def _drawn(since_s: Floats, span_s: float, starts_s: Floats) -> tuple[Ints, Floats]:
+    """Return the rows of the blocks that start there, and when they arrive in the new day."""
+    width_s = span_s / len(starts_s)
     rows, times = [], []
-    for place, start_s in enumerate(draw.uniform(0.0, span_s, blocks)):
-        offset_s = (trace.arrival_s - begin_s - start_s) % span_s
+    for place, start_s in enumerate(starts_s):
+        offset_s = (since_s - start_s) % span_s
         chosen = np.flatnonzero(offset_s < width_s)
         rows.append(chosen)
         times.append(place * width_s + offset_s[chosen])
-    row, arrival_s = np.concatenate(rows), np.concatenate(times)
-    order = np.argsort(arrival_s, kind="stable")
-    return picked(trace, row[order], arrival_s[order])
+    return np.concatenate(rows), np.concatenate(times)
 
 
 def grown(trace: RequestTrace, factor: float) -> RequestTrace:

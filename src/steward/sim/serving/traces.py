@@ -77,7 +77,7 @@ def read_requests(path: str | Path, options: RequestOptions | None = None) -> Re
         found = generate_clients(file.parent, count=count, seed=asked.seed, rate=asked.rate)
         return _classified(found, None, asked)
     rows = _mooncake(file) if first_lines(file).lstrip().startswith(b"{") else _table(file)
-    name = file.parent.name if file.name in _FILES else file.stem
+    name = (file.parent.name if file.name in _FILES else "") or file.stem
     return _trace(rows, name, asked)
 
 
@@ -108,7 +108,8 @@ def _find(path: str | Path) -> Path:
     known = (
         sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
     )
-    named = f"named traces: {', '.join(known)}" if known else "give a file, or set STEWARD_DATA"
+    nothing = f"give a file, or set STEWARD_DATA: {folder} holds no named traces"
+    named = f"named traces: {', '.join(known)}" if known else nothing
     hint = did_you_mean(str(path), known) or named
     raise StewardError("there is no such request trace", where=str(path), hint=hint)
 

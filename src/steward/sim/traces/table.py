@@ -97,7 +97,7 @@ def first_lines(path: Path) -> bytes:
     except _READ_FAULTS as fault:
         raise StewardError(f"cannot be read: {fault}", where=where, hint="is it whole?") from None
     if not head.strip():
-        raise StewardError("the file is empty", where=where, hint="give a file with job rows")
+        raise StewardError("the file is empty", where=where, hint="give a file with rows")
     packing = next((name for mark, name in _PACKED.items() if head.startswith(mark)), "")
     if packing:
         raise StewardError(f"is packed with {packing}", where=where, hint="unpack it, or use gzip")

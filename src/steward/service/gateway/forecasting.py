@@ -60,7 +60,7 @@ class Forecasting:
 
     def predicted(self, view: ServingView) -> ServingView:
         """Return the view with forecasts, if there is an estimator that works."""
-        if self.estimator is None:
+        if self.estimator is None or not view.types:
             return view
         self._predicted_s = view.t_s
         try:

@@ -20,6 +20,7 @@ from steward.model.serving.view import ANY_CLASS, SERVING
 from steward.ports import Dispatcher, ServingEstimator
 from steward.registry import resolve
 from steward.service.gateway.access import Access
+from steward.service.gateway.kept_connections import use_tracing
 from steward.service.gateway.live_view import InstanceRow, LiveView
 from steward.service.gateway.waits import WaitBoard
 from steward.service.listening import check_certificate
@@ -63,6 +64,7 @@ def open_session(connect_within_s: float) -> ClientSession:
         timeout=ClientTimeout(total=None, sock_connect=connect_within_s),
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
+        trace_configs=[use_tracing()],
         skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
         max_line_size=65536,
         max_field_size=65536,

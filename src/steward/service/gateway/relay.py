@@ -7,17 +7,21 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from aiohttp import (
+    ClientConnectionResetError,
     ClientConnectorError,
     ClientError,
+    ClientOSError,
     ClientResponse,
     ClientResponseError,
     ClientSession,
     InvalidURL,
+    ServerDisconnectedError,
 )
 
 from steward.config.gateway_settings import GatewaySettings
 from steward.service.gateway.call import UpstreamCall, UpstreamReply
 from steward.service.gateway.call_queue import CallQueue
+from steward.service.gateway.kept_connections import ConnectionUse
 from steward.service.gateway.openai_errors import GatewayError, error_body
 from steward.service.gateway.request_fields import usage_in
 from steward.service.gateway.stall_watch import StallWatch
@@ -73,7 +77,7 @@ class Relay:
     async def submit(self, call: UpstreamCall) -> UpstreamReply:
         """Wait in the queue, send, return the whole answer. Errors are answers, too."""
         try:
-            ticket = self._queue.enter(call, evictable=True)
+            ticket = self._queue.enter(call)
             return await self.answer(ticket)
         except GatewayError as fault:
             return UpstreamReply(
@@ -163,12 +167,28 @@ class Relay:
                 response.close()  # goes back to the pool only if all of it was read
 
     async def _post(self, call: UpstreamCall, upstream: Upstream) -> ClientResponse:
+        """Send a request; a kept connection that was closed just then is no failure of anybody.
+
+        Nothing of an answer has come on it, so it is sent once more.
+        """
+        use = ConnectionUse()
+        try:
+            return await self._sent(call, upstream, use)
+        except (ServerDisconnectedError, ClientOSError, ClientConnectionResetError) as fault:
+            if not use.kept or isinstance(fault, ClientConnectorError):
+                raise
+        return await self._sent(call, upstream, ConnectionUse())
+
+    async def _sent(
+        self, call: UpstreamCall, upstream: Upstream, use: ConnectionUse
+    ) -> ClientResponse:
         return await self._session.post(
             upstream.url(call.path),
             data=call.body,
             headers=upstream.headers_for(call),
             ssl=upstream.tls,
             allow_redirects=False,
+            trace_request_ctx=use,
         )
 
     async def _check_status(self, upstream: Upstream, response: ClientResponse) -> None:

@@ -57,10 +57,14 @@ def access_of(keys_file: str) -> Access:
     return Access(keys, time.monotonic)
 
 
-def open_session(connect_within_s: float) -> ClientSession:
-    """Return what requests are sent to upstreams with."""
+def open_session(connect_within_s: float, *, kept: bool = True) -> ClientSession:
+    """Return what requests are sent to upstreams with; their connections are kept, or not."""
     return ClientSession(
-        connector=TCPConnector(limit=0, keepalive_timeout=15.0),
+        connector=(
+            TCPConnector(limit=0, keepalive_timeout=15.0)
+            if kept
+            else TCPConnector(limit=0, force_close=True)
+        ),
         timeout=ClientTimeout(total=None, sock_connect=connect_within_s),
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,

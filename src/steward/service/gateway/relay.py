@@ -39,6 +39,7 @@ __all__ = ["Relay", "StreamSink"]
 
 R = TypeVar("R")
 _TAIL_BYTES = 4096  # of an answer: usage stands at its end
+_NOT_IMPLEMENTED = 501  # embeddings of a server without them: no failure
 _TRIED_AGAIN = frozenset({429, 502, 503})  # nothing of an answer was made
 
 
@@ -66,9 +67,13 @@ class StreamSink(Protocol):
 class Relay:
     """One for the gateway: HTTP handlers and the batch worker both send through it."""
 
-    def __init__(self, queue: CallQueue, session: ClientSession) -> None:
+    def __init__(
+        self, queue: CallQueue, session: ClientSession, unkept: ClientSession | None = None
+    ) -> None:
+        """`unkept` opens a new connection for each request: for those that a kept one failed."""
         self._queue = queue
         self._session = session
+        self._unkept = session if unkept is None else unkept
 
     @property
     def _settings(self) -> GatewaySettings:
@@ -173,16 +178,16 @@ class Relay:
         """
         use = ConnectionUse()
         try:
-            return await self._sent(call, upstream, use)
+            return await self._sent(self._session, call, upstream, use)
         except (ServerDisconnectedError, ClientOSError, ClientConnectionResetError) as fault:
             if not use.kept or isinstance(fault, ClientConnectorError):
                 raise
-        return await self._sent(call, upstream, ConnectionUse())
+        return await self._sent(self._unkept, call, upstream, use)
 
     async def _sent(
-        self, call: UpstreamCall, upstream: Upstream, use: ConnectionUse
+        self, session: ClientSession, call: UpstreamCall, upstream: Upstream, use: ConnectionUse
     ) -> ClientResponse:
-        return await self._session.post(
+        return await session.post(
             upstream.url(call.path),
             data=call.body,
             headers=upstream.headers_for(call),
@@ -194,7 +199,7 @@ class Relay:
     async def _check_status(self, upstream: Upstream, response: ClientResponse) -> None:
         """Raise for what the upstream could not do; what the client did wrong is handed on."""
         status = response.status
-        if status < 500 and status != 429:
+        if (status < 500 and status != 429) or status == _NOT_IMPLEMENTED:
             return
         body = await response.content.read(65536)
         if status == 429:

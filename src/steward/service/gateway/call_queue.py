@@ -275,9 +275,10 @@ class CallQueue:
         now_s = self._clock_s()
         if self.queued and (self.instances.has_room(now_s) or self._may_evict(now_s)):
             view = self._moment(now_s)
-            self._carry_out(
-                self._chosen(self.waits.predicted(view) if self.waits.due(now_s) else view)
-            )
+            crowded = self.queued > int(view.instances.room.min())
+            if self.waits.due(now_s, crowded=crowded):
+                view = self.waits.predicted(view)
+            self._carry_out(self._chosen(view))
         if self.queued and self.waits.lacks():
             self._refresh_soon()
 
@@ -292,7 +293,7 @@ class CallQueue:
         if now_s - self._evicted_s < _EVICT_EVERY_S:
             return False
         self._evicted_s = now_s
-        return bool(self.instances.upstreams)
+        return bool(self.instances.by_row)
 
     def _limit(self, now_s: float) -> None:
         """Set limits by local back-pressure; the configured one is the most."""

@@ -7,6 +7,7 @@ latency is the difference of percentiles to the direct way in the same round, of
 times; a proxy that cannot keep up is measured at a tenth of the rate.
 
 LiteLLM comes from PyPI into an environment of its own ($LITELLM names another `litellm`).
+$GATEWAY_POLICY names another dispatcher than the default.
 """
 
 from __future__ import annotations
@@ -240,7 +241,10 @@ def gateway(
         for n, url in enumerate(servers)
     ]
     file = folder / "steward.toml"
-    file.write_text(f'[store]\nfolder = "{folder}"\n' + "".join(tables), encoding="utf-8")
+    policy = os.environ.get("GATEWAY_POLICY", "")
+    chosen = f'[gateway]\npolicy = "{policy}"\n' if policy else ""
+    head = f'[store]\nfolder = "{folder}"\n{chosen}'
+    file.write_text(head + "".join(tables), encoding="utf-8")
     command = [*STEWARD, "serve", "gateway", "--config", str(file), "--port", str(port)]
     with process_of(command, folder / "gateway.log") as process:
         url = f"http://127.0.0.1:{port}"

@@ -44,6 +44,11 @@ class GatewaySettings(Section):
     estimator: Name = Field(
         "learned-waits", description="what predicts waits; `none` predicts nothing"
     )
+    local_limits: bool = Field(
+        default=False,
+        description="move each upstream's limit by local back-pressure, every 10 s: against the "
+        "promised times between tokens; its configured limit is the most",
+    )
     default_class: str = Field(
         "", description="of requests that name none; empty is the first of the classes"
     )

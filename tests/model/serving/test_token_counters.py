@@ -40,3 +40,15 @@ def test_a_tenant_is_not_lifted_while_it_has_requests_nor_ever_lowered() -> None
     counters.arrive(0, 0)
 
     assert counters.served.tolist() == [[50.0, 0.0]]
+
+
+def test_counters_grow_with_classes_and_tenants_and_keep_what_they_have() -> None:
+    counters = TokenCounters(1, 1)
+    counters.arrive(0, 0)
+    counters.serve(0, 0, prompt=7)
+
+    counters.grow(1, 1)
+    counters.grow(2, 3)
+    counters.arrive(0, 2)
+
+    assert counters.served.tolist() == [[7.0, 0.0, 7.0], [0.0, 0.0, 0.0]]

@@ -122,7 +122,8 @@ def test_an_upstream_that_fails_before_an_answer_is_an_error_of_openais_form(
                 exchange.reset()
 
     async def scenario() -> None:
-        async with bed(FakeUpstream(fails), first_byte_within_s=0.2) as it:
+        within_s = 0.2 if kind == "silence" else 60.0
+        async with bed(FakeUpstream(fails), first_byte_within_s=within_s) as it:
             answered, value, _ = await it.post(chat(stream=stream))
             _, now = await it.get("/steward/v1/status")
 
@@ -145,7 +146,8 @@ def test_a_stream_that_breaks_ends_with_an_error_event_and_is_never_sent_again(k
         await asyncio.Event().wait()
 
     async def scenario() -> None:
-        async with bed(FakeUpstream(breaks), stall_s=0.2) as it:
+        stall_s = 0.2 if kind == "stall" else 60.0
+        async with bed(FakeUpstream(breaks), stall_s=stall_s) as it:
             status, body, _ = await it.post(chat(stream=True))
 
             assert len(it.upstreams[0].got) == 1

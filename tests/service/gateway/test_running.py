@@ -268,6 +268,68 @@ def test_a_dispatcher_can_evict_a_batch_item_and_it_is_answered_later() -> None:
     asyncio.run(scenario())
 
 
+class _EvictsWithoutRoom(_EvictsBatch):
+    evicts = True
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_no_client_has_seen_a_part_of_makes_way_although_there_is_no_room(
+    stream: bool,  # noqa: FBT001
+) -> None:
+    calls: list[str] = []
+
+    async def slow_at_first(exchange: Exchange) -> None:
+        calls.append(json.loads(exchange.body)["n"])
+        if calls == ["batch"]:
+            await asyncio.Event().wait()
+        await answers(exchange)
+
+    async def scenario() -> None:
+        async with bed(FakeUpstream(slow_at_first), limit=1) as it:
+            it.gateway.queue.set_policy(_EvictsWithoutRoom(), None)
+            body = chat(n="batch", stream=stream)
+            batch = asyncio.create_task(it.post(body, headers={"x-steward-class": "batch"}))
+            await until(lambda: calls)
+            status, _, _ = await it.post(chat(n="chat"))
+            later, _, _ = await batch
+
+            assert it.gateway.tallies.evictions == 1
+            assert not it.gateway.queue.tickets
+        assert (status, later) == (200, 200)
+        assert calls == ["batch", "chat", "batch"]
+
+    asyncio.run(scenario())
+
+
+def test_a_stream_that_a_client_reads_is_never_evicted() -> None:
+    go_on = asyncio.Event()
+
+    async def held(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.event(EVENTS[0])
+        await go_on.wait()
+        await exchange.event(EVENTS[-1])
+        await exchange.end_stream()
+
+    async def scenario() -> None:
+        async with bed(FakeUpstream(held), limit=1) as it:
+            tallies = it.gateway.tallies
+            it.gateway.queue.set_policy(_EvictsWithoutRoom(), None)
+            headers = {"x-steward-class": "batch"}
+            batch = asyncio.create_task(it.post(chat(stream=True), headers=headers))
+            await until(lambda: it.gateway.queue.instances.upstreams["u1"].streaming)
+            other = asyncio.create_task(it.post(chat(stream=True)))
+            await until(lambda: tallies.declined["evict"])
+            go_on.set()
+            _, text, _ = await batch
+            await other
+
+        assert text == EVENTS[0] + EVENTS[-1]
+        assert tallies.evictions == 0
+
+    asyncio.run(scenario())
+
+
 class _Broken:
     name = "broken"
 

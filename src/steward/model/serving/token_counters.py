@@ -21,6 +21,17 @@ class TokenCounters:
         self.served: NDArray[np.float64] = np.zeros((classes, tenants))
         self._present = np.zeros((classes, tenants), np.int64)
 
+    def grow(self, classes: int, tenants: int) -> None:
+        """Make room for classes and tenants that came later; nothing is forgotten."""
+        there = self.served.shape
+        if classes <= there[0] and tenants <= there[1]:
+            return
+        size = (max(classes, there[0]), max(tenants, there[1]))
+        served, present = np.zeros(size), np.zeros(size, np.int64)
+        served[: there[0], : there[1]] = self.served
+        present[: there[0], : there[1]] = self._present
+        self.served, self._present = served, present
+
     def arrive(self, deadline_class: int, tenant: int) -> None:
         """Count a request in; the first of a tenant lifts its counter to the least of the others'.
 

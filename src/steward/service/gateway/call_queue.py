@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 
 from steward.config.gateway_settings import GatewaySettings
 from steward.decide.serving.edf import Edf
+from steward.decide.serving.scaling.local_limits import local_limits
 from steward.model.serving.requests import DeadlineClass
 from steward.model.serving.view import Dispatch, ServingView
-from steward.ports import Dispatcher, ServingEstimator
+from steward.ports import Dispatcher, Evicts, ServingEstimator
 from steward.service.gateway.call import UpstreamCall, Usage
 from steward.service.gateway.forecasting import REFRESH_S, Forecasting
 from steward.service.gateway.instances import Instances
 from steward.service.gateway.live_view import LiveView
 from steward.service.gateway.openai_errors import GatewayError
+from steward.service.gateway.prefix_index import PrefixIndex
+from steward.service.gateway.service_counts import ServiceCounts
 from steward.service.gateway.tallies import Tallies
 from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream, live_models
@@ -30,6 +33,8 @@ _LEARN_AT = 1024  # finished requests
 _BYTES_PER_TOKEN = 4.0
 _LEARNED_PART = 0.05  # of a new answer, in what is known of bytes per token
 _EVICTIONS = 3  # of one request, at most
+_EVICT_EVERY_S = 0.05  # without room, dispatchers that evict are called so often at most
+_LIMIT_GAIN = 0.5  # of local back-pressure, at the end of each window
 _GENERATING = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
 
 
@@ -56,6 +61,9 @@ class CallQueue:
         self.instances = Instances(self.view)
         self.waits = Forecasting(tallies, clock_s=clock_s, wall_s=wall_s)
         self.tickets: dict[int, Ticket] = {}  # by row
+        self.counts = ServiceCounts(
+            self.view, self.instances, PrefixIndex(self.tickets, self.instances.at)
+        )
         self.queued = 0
         self.closing = False
         self._emptied = asyncio.Event()
@@ -65,6 +73,7 @@ class CallQueue:
         self._refreshing = False
         self._unserved_since_s: dict[str, float] = {}
         self._measured_s = clock_s()
+        self._evicted_s = -_EVICT_EVERY_S
         self.set_policy(dispatcher, estimator)
 
     def set_policy(self, dispatcher: Dispatcher, estimator: ServingEstimator | None) -> None:
@@ -74,20 +83,24 @@ class CallQueue:
 
     # -- a request's way -----------------------------------------------------------------------
 
-    def enter(self, call: UpstreamCall, *, evictable: bool = False) -> Ticket:
-        """Take a request in. Raises what its sender has to be told."""
+    def enter(self, call: UpstreamCall) -> Ticket:
+        """Take a request in. Raises what its sender has to be told.
+
+        The task that calls this is the one whose cancellation aborts the request, to evict it.
+        """
         self._check(call)
         now_s = self._clock_s()
         code = self._class_of(call)
         promised = self.view.classes[code]
         urgent_s = promised.urgent_s if call.deadline_in_s is None else call.deadline_in_s
         prompt_tokens = self._prompt_tokens(call)
+        tenant = self.view.tenant_code(call.tenant)
         row = self.view.enter(
             arrival_s=now_s,
             deadline_s=now_s + urgent_s,
             prompt_tokens=prompt_tokens,
             deadline_class=code,
-            tenant=self.view.tenant_code(call.tenant),
+            tenant=tenant,
             model=self.view.model_code(call.model),
         )
         ticket = Ticket(
@@ -99,9 +112,10 @@ class CallQueue:
             entered_s=now_s,
             prompt_tokens=prompt_tokens,
             placed=asyncio.get_running_loop().create_future(),
-            task=asyncio.current_task() if evictable else None,
+            task=asyncio.current_task(),
         )
         self.tickets[row] = ticket
+        self.counts.arrive(ticket, tenant)
         self.waits.add(ticket)
         self.queued += 1
         self.tallies.of_class(promised.name).queued += 1
@@ -114,10 +128,13 @@ class CallQueue:
         if ticket.first_s is not None or ticket.upstream is None:
             return
         ticket.first_s = now_s
+        upstream = ticket.upstream
+        upstream.streaming += 1
         if not ticket.begun:
             ticket.begun = True
-            ticket.upstream.waiting -= 1
+            upstream.waiting -= 1
         self.view.begin(ticket.row, now_s)
+        self._note_running(ticket, upstream)
         self.tallies.of_class(ticket.promised.name).first_token.add(now_s - ticket.entered_s)
         self.waits.record(ticket, now_s)
         self.schedule()
@@ -125,8 +142,16 @@ class CallQueue:
     def count(self, ticket: Ticket, tokens: int) -> None:
         """Note tokens of a stream."""
         ticket.generated += tokens
-        if ticket.upstream is not None:
-            ticket.upstream.tokens += tokens
+        upstream = ticket.upstream
+        if upstream is not None:
+            now_s = self._clock_s()
+            upstream.tokens += tokens
+            upstream.steps += tokens / max(1, upstream.streaming)
+            if ticket.token_s is not None:
+                upstream.between_s += now_s - ticket.token_s
+                upstream.gaps += tokens
+            ticket.token_s = now_s
+            self.counts.tokens(ticket, tokens)
         self.view.count_tokens(ticket.row, ticket.generated)
 
     def finish(self, ticket: Ticket, usage: Usage | None) -> None:
@@ -166,6 +191,8 @@ class CallQueue:
         """Count a failure of an upstream: by a request or by a health check."""
         upstream.errors += 1
         if upstream.breaker.fail(self._clock_s()):
+            upstream.slots = None  # it may come back as another
+            self.counts.prefixes.forget(upstream)
             self.tallies.event("breaker opened", instance=upstream.name, why=why)
             log.warning("%s gets no requests for now: %s", upstream.name, why)
 
@@ -181,7 +208,7 @@ class CallQueue:
         if avoid:
             ticket.avoid.add(upstream.name)
         ticket.generated = 0
-        ticket.first_s = None
+        ticket.first_s = ticket.token_s = None
         ticket.placed = asyncio.get_running_loop().create_future()
         self.view.give_back(ticket.row)
         self.queued += 1
@@ -210,6 +237,7 @@ class CallQueue:
 
     def _remove(self, ticket: Ticket) -> None:
         del self.tickets[ticket.row]
+        self.counts.leave(ticket)
         if not self.tickets:
             self._emptied.set()
 
@@ -235,6 +263,9 @@ class CallQueue:
                 each.measure(elapsed_s)
         self._learn()
         self.instances.settle()
+        self.instances.believe()
+        if self.counts.tick(now_s, self.instances.all) and self.settings.local_limits:
+            self._limit(now_s)
         self._expire(now_s)
         self._refresh()
         self.schedule()
@@ -242,16 +273,42 @@ class CallQueue:
     def _dispatch(self) -> None:
         self._scheduled = False
         now_s = self._clock_s()
-        if self.queued and self.instances.has_room(now_s):
+        if self.queued and (self.instances.has_room(now_s) or self._may_evict(now_s)):
             view = self._moment(now_s)
-            self._carry_out(
-                self._chosen(self.waits.predicted(view) if self.waits.due(now_s) else view)
-            )
+            crowded = self.queued > int(view.instances.room.min())
+            if self.waits.due(now_s, crowded=crowded):
+                view = self.waits.predicted(view)
+            self._carry_out(self._chosen(view))
         if self.queued and self.waits.lacks():
             self._refresh_soon()
 
     def _moment(self, now_s: float) -> ServingView:
-        return self.view.moment(now_s, self.instances.rows(now_s))
+        return self.counts.add_to(self.view.moment(now_s, self.instances.rows(now_s)))
+
+    def _may_evict(self, now_s: float) -> bool:
+        """Return whether to look at what runs: there is no room, so it is not done each time."""
+        dispatcher = self.dispatcher
+        if not (isinstance(dispatcher, Evicts) and dispatcher.evicts):
+            return False
+        if now_s - self._evicted_s < _EVICT_EVERY_S:
+            return False
+        self._evicted_s = now_s
+        return bool(self.instances.by_row)
+
+    def _limit(self, now_s: float) -> None:
+        """Set limits by local back-pressure; the configured one is the most."""
+        for row, limit in local_limits(self._moment(now_s), _LIMIT_GAIN):
+            upstream = self.instances.at(row)[0]
+            upstream.limit = min(limit, upstream.settings.limit)
+        self.schedule()
+
+    def _note_running(self, ticket: Ticket, upstream: Upstream) -> None:
+        """Take in how many an upstream runs at once, where this shows it."""
+        if upstream.was_full(ticket.sent_steps) or (
+            upstream.slots is not None and upstream.streaming > upstream.slots
+        ):
+            row = self.instances.row_of(upstream, ticket.call.model)
+            upstream.note_running(self.view.begun_until(ticket.row, row))
 
     def _chosen(self, view: ServingView) -> Dispatch:
         try:
@@ -306,8 +363,10 @@ class CallQueue:
         ticket.upstream = upstream
         ticket.begun = not ticket.call.stream
         ticket.attempts += 1
+        ticket.sent_steps = upstream.steps
         upstream.in_flight += 1
         upstream.waiting += not ticket.begun
+        self.counts.send(ticket, upstream)
         self.view.send(ticket.row, row, now_s, begun=ticket.begun)
         ticket.placed.set_result(upstream)
 
@@ -318,6 +377,7 @@ class CallQueue:
             ticket is None
             or ticket.upstream is None
             or ticket.task is None
+            or ticket.first_s is not None  # a part of it is on its way to the client
             or ticket.evicted
             or ticket.evictions >= _EVICTIONS
         ):
@@ -326,6 +386,7 @@ class CallQueue:
         ticket.evicted = True
         ticket.evictions += 1
         self.tallies.evictions += 1
+        self.view.evict(request)
         ticket.task.cancel()
 
     # -- what is known of requests -------------------------------------------------------------
@@ -345,7 +406,9 @@ class CallQueue:
         models = self.instances.models
         if call.model in models:
             return
-        if not models:
+        if not models:  # some may come within `no_upstream_s`; invented names are bounded
+            if self.view.knows_model(call.model) and self.settings.no_upstream_s > 0:
+                return
             raise GatewayError(
                 503, "no model server has answered yet", code="no_upstream", headers=_RETRY
             )
@@ -384,6 +447,7 @@ class CallQueue:
             ticket.prompt_tokens = usage.prompt_tokens
             self.view.set_prompt(ticket.row, usage.prompt_tokens)
         upstream.tokens += usage.output_tokens - ticket.generated
+        self.counts.tokens(ticket, usage.output_tokens - ticket.generated)
         ticket.generated = usage.output_tokens
         self.view.count_tokens(ticket.row, ticket.generated)
 
@@ -395,6 +459,7 @@ class CallQueue:
         ticket.upstream = None
         upstream.in_flight -= 1
         upstream.waiting -= not ticket.begun
+        upstream.streaming -= ticket.first_s is not None
         self.tallies.of_class(ticket.promised.name).in_flight -= 1
         return upstream
 
@@ -436,7 +501,7 @@ class CallQueue:
         """Fail what waits for models that no upstream has served for a while."""
         live = live_models(list(self.instances.upstreams.values()))
         lacking: dict[str, list[Ticket]] = {}
-        if (self.queued and set(self.instances.models) - live) or self._unserved_since_s:
+        if (self.queued and self.view.queued_models() - live) or self._unserved_since_s:
             for ticket in self.tickets.values():
                 if ticket.waiting and ticket.call.model not in live:
                     lacking.setdefault(ticket.call.model, []).append(ticket)

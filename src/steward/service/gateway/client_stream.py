@@ -13,9 +13,16 @@ from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream
 from steward.service.gateway.upstream_answers import passed_headers
 
-__all__ = ["ClientStream", "wait_headers"]
+__all__ = ["ClientGone", "ClientStream", "wait_headers"]
 
 _EVENTS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+
+
+class ClientGone(Exception):  # noqa: N818 - no error of anybody: nobody is left to be answered
+    """The client closed its connection while something was written to it.
+
+    No `ConnectionError`: that would be taken for a failure of the upstream.
+    """
 
 
 class ClientStream:
@@ -41,8 +48,7 @@ class ClientStream:
             upstream = ticket.upstream.name if ticket.upstream is not None else ""
             kept = {**passed_headers(response), "Content-Type": response.headers["Content-Type"]}
             await self._open({**kept, "x-steward-upstream": upstream, **wait_headers(ticket)})
-        assert self.response is not None  # noqa: S101 - it was opened
-        await self.response.write(chunk)
+        await self._write(chunk)
 
     def abort(self) -> None:
         transport = self._request.transport
@@ -53,16 +59,14 @@ class ClientStream:
         """End the answer: with an error as its last event, if there was one."""
         assert self.response is not None  # noqa: S101 - callers look first
         if fault is not None:
-            await self.response.write(error_event(fault))
-        await self.response.write_eof()
-        return self.response
+            await self._write(error_event(fault))
+        return await self._written()
 
     async def say(self, body: bytes) -> web.StreamResponse:
         """End the answer with what was answered instead of a stream."""
         assert self.response is not None  # noqa: S101 - callers look first
-        await self.response.write(b"data: " + body.replace(b"\n", b" ") + b"\n\n")
-        await self.response.write_eof()
-        return self.response
+        await self._write(b"data: " + body.replace(b"\n", b" ") + b"\n\n")
+        return await self._written()
 
     async def _notice(self, ticket: Ticket) -> None:
         await self._open({**_EVENTS, **wait_headers(ticket)})
@@ -70,8 +74,22 @@ class ClientStream:
         place = "" if found is None else f" position={found.position}"
         expected = "" if found is None or found.expected_s is None else found.expected_s
         wait = "" if expected == "" else f" expected_s={expected:.1f}"
+        await self._write(f": queued{place}{wait}\n\n".encode())
+
+    async def _write(self, chunk: bytes) -> None:
         assert self.response is not None  # noqa: S101 - it was opened
-        await self.response.write(f": queued{place}{wait}\n\n".encode())
+        try:
+            await self.response.write(chunk)
+        except ConnectionError as fault:
+            raise ClientGone from fault
+
+    async def _written(self) -> web.StreamResponse:
+        assert self.response is not None  # noqa: S101 - it was opened
+        try:
+            await self.response.write_eof()
+        except ConnectionError as fault:
+            raise ClientGone from fault
+        return self.response
 
     async def _open(self, headers: Mapping[str, str]) -> None:
         if self.response is None:
@@ -79,7 +97,10 @@ class ClientStream:
             if self._request.version >= (1, 1):
                 response.enable_chunked_encoding()
             self.response = response
-            await response.prepare(self._request)
+            try:
+                await response.prepare(self._request)
+            except ConnectionError as fault:
+                raise ClientGone from fault
 
 
 def wait_headers(ticket: Ticket) -> dict[str, str]:

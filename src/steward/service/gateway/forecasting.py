@@ -54,13 +54,16 @@ class Forecasting:
         """Return the estimator's name."""
         return "none" if self.estimator is None else self.estimator.name
 
-    def due(self, now_s: float) -> bool:
-        """Return whether a dispatcher's view should have forecasts now."""
-        return self._always or now_s - self._predicted_s >= _PREDICT_EVERY_S
+    def due(self, now_s: float, *, crowded: bool) -> bool:
+        """Return whether a dispatcher's view should have forecasts now.
+
+        Where all that wait fit in anyway, there is no order to choose: recent ones are enough.
+        """
+        return (self._always and crowded) or now_s - self._predicted_s >= _PREDICT_EVERY_S
 
     def predicted(self, view: ServingView) -> ServingView:
         """Return the view with forecasts, if there is an estimator that works."""
-        if self.estimator is None:
+        if self.estimator is None or not view.types:
             return view
         self._predicted_s = view.t_s
         try:

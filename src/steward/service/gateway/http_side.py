@@ -13,7 +13,7 @@ from steward.service.gateway.access import Access
 from steward.service.gateway.administration import Administration
 from steward.service.gateway.call import Caller, UpstreamCall, UpstreamReply
 from steward.service.gateway.call_queue import CallQueue
-from steward.service.gateway.client_stream import ClientStream, wait_headers
+from steward.service.gateway.client_stream import ClientGone, ClientStream, wait_headers
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.metrics_page import metrics_page
 from steward.service.gateway.openai_errors import GatewayError, error_response
@@ -76,9 +76,11 @@ class HttpSide:
         except asyncio.CancelledError:
             self._queue.tallies.disconnects += 1
             raise
-        except ConnectionError:  # the client went while something was written to it
+        except (ClientGone, ConnectionError):
             self._queue.tallies.disconnects += 1
-            raise
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()  # never written: raising would be logged as a fault of ours
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             response = error_response(
@@ -160,9 +162,16 @@ class HttpSide:
         models = self._queue.instances.models
         if len(models) == 1:
             return models[0]
+        if not models:
+            raise GatewayError(
+                503,
+                "no model server has answered yet; name a model to wait for one",
+                code="no_upstream",
+                headers={"Retry-After": "1"},
+            )
         raise GatewayError(
             400,
-            f"the body names no model; there are: {', '.join(models) or 'none yet'}",
+            f"the body names no model; there are: {', '.join(models)}",
             code="missing_model",
             param="model",
         )

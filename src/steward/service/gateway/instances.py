@@ -27,6 +27,7 @@ class Instances:
         self._leaving: list[Upstream] = []  # removed, and still answering
         self._pairs: list[tuple[Upstream, str]] = []
         self._codes: list[tuple[int, int]] = []  # of type and model, by row
+        self._slots: list[int | None] = []  # of upstreams, as they were believed when numbered
 
     @property
     def all(self) -> list[Upstream]:
@@ -41,6 +42,11 @@ class Instances:
     def at(self, row: int) -> tuple[Upstream, str]:
         """Return the upstream and the model of a row."""
         return self._pairs[row]
+
+    @property
+    def by_row(self) -> list[Upstream]:
+        """Return the upstream of each row."""
+        return [each for each, _ in self._pairs]
 
     def row_of(self, upstream: Upstream, model: str) -> int:
         """Return the row of an upstream's model, -1 if there is none."""
@@ -63,13 +69,23 @@ class Instances:
             self._leaving = [each for each in self._leaving if each.in_flight]
             self.renumber()
 
+    def believe(self) -> None:
+        """Change the types where upstreams were seen to run more at once than was believed."""
+        if self._slots != [each.slots for each in self.all]:
+            self.renumber()
+
     def renumber(self) -> None:
         """Make the rows anew, after upstreams or their models have changed."""
         before = {(id(each), model): row for row, (each, model) in enumerate(self._pairs)}
         self._pairs = [(each, model) for each in self.all for model in each.models]
+        self._slots = [each.slots for each in self.all]
+        kinds = [_kind_of(each, model) for each, model in self._pairs]
+        most: dict[str, int] = {}  # of one type, the largest: its instances are alike
+        for kind, (each, _) in zip(kinds, self._pairs, strict=True):
+            most[kind.name] = max(most.get(kind.name, 0), each.slots or 0)
         self._codes = [
-            (self._view.type_code(_kind_of(each, model)), self._view.model_code(model))
-            for each, model in self._pairs
+            (self._view.type_code(_with_slots(kind, most[kind.name])), self._view.model_code(model))
+            for kind, (_, model) in zip(kinds, self._pairs, strict=True)
         ]
         moved = {
             before[id(each), model]: row
@@ -111,3 +127,8 @@ def _kind_of(upstream: Upstream, model: str) -> InstanceType:
         max_batched_tokens=max(kind.max_batched_tokens, 2 * settings.limit),
         max_waiting=settings.max_waiting,
     )
+
+
+def _with_slots(kind: InstanceType, slots: int) -> InstanceType:
+    """Return the type with what was seen of how many run at once; 0 is nothing yet."""
+    return replace(kind, max_sequences=min(kind.max_sequences, slots)) if slots else kind

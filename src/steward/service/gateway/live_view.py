@@ -19,6 +19,7 @@ from steward.model.serving.requests import DeadlineClass
 from steward.model.serving.view import (
     ARRIVING,
     DONE,
+    LEAVING,
     QUEUED,
     RUNNING,
     SENT,
@@ -101,6 +102,10 @@ class LiveView:
             self.models = (*self.models, name)
         return code
 
+    def knows_model(self, name: str) -> bool:
+        """Return whether a model has a position, or there is one left for it."""
+        return ("model", name) in self._codes or len(self.models) < _MOST_NAMES
+
     def tenant_code(self, name: str) -> int:
         """Return the position of a tenant; -1 for nobody, and where there are too many."""
         code = self._codes.get(("tenant", name), -1)
@@ -140,6 +145,16 @@ class LiveView:
         """Mark the first token of a request."""
         self._columns["state"][row] = RUNNING
         self._columns["first_token_s"][row] = t_s
+
+    def begun_until(self, row: int, instance: int) -> int:
+        """Return how many run where a request runs, and were sent no later than it was."""
+        columns = self._columns
+        here = (columns["instance"] == instance) & (columns["state"] == RUNNING)
+        return int(np.count_nonzero(here & (columns["sent_s"] <= columns["sent_s"][row])))
+
+    def evict(self, row: int) -> None:
+        """Mark a request as leaving its instance, until it is given back."""
+        self._columns["state"][row] = LEAVING
 
     def count_tokens(self, row: int, generated: int) -> None:
         """Set how many tokens a request has got so far."""
@@ -205,6 +220,11 @@ class LiveView:
         """Return the waiting rows by arrival; not to be written to."""
         self._settle_queue()
         return self._queue
+
+    def queued_models(self) -> set[str]:
+        """Return the models that requests wait for."""
+        codes = np.unique(self._columns["model"][self.queue])
+        return {self.models[code] for code in codes.tolist()}
 
     def moment(
         self,

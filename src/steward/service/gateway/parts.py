@@ -20,6 +20,7 @@ from steward.model.serving.view import ANY_CLASS, SERVING
 from steward.ports import Dispatcher, ServingEstimator
 from steward.registry import resolve
 from steward.service.gateway.access import Access
+from steward.service.gateway.kept_connections import use_tracing
 from steward.service.gateway.live_view import InstanceRow, LiveView
 from steward.service.gateway.waits import WaitBoard
 from steward.service.listening import check_certificate
@@ -56,13 +57,18 @@ def access_of(keys_file: str) -> Access:
     return Access(keys, time.monotonic)
 
 
-def open_session(connect_within_s: float) -> ClientSession:
-    """Return what requests are sent to upstreams with."""
+def open_session(connect_within_s: float, *, kept: bool = True) -> ClientSession:
+    """Return what requests are sent to upstreams with; their connections are kept, or not."""
     return ClientSession(
-        connector=TCPConnector(limit=0, keepalive_timeout=15.0),
+        connector=(
+            TCPConnector(limit=0, keepalive_timeout=15.0)
+            if kept
+            else TCPConnector(limit=0, force_close=True)
+        ),
         timeout=ClientTimeout(total=None, sock_connect=connect_within_s),
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
+        trace_configs=[use_tracing()],
         skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
         max_line_size=65536,
         max_field_size=65536,

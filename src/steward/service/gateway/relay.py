@@ -7,17 +7,21 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from aiohttp import (
+    ClientConnectionResetError,
     ClientConnectorError,
     ClientError,
+    ClientOSError,
     ClientResponse,
     ClientResponseError,
     ClientSession,
     InvalidURL,
+    ServerDisconnectedError,
 )
 
 from steward.config.gateway_settings import GatewaySettings
 from steward.service.gateway.call import UpstreamCall, UpstreamReply
 from steward.service.gateway.call_queue import CallQueue
+from steward.service.gateway.kept_connections import ConnectionUse
 from steward.service.gateway.openai_errors import GatewayError, error_body
 from steward.service.gateway.request_fields import usage_in
 from steward.service.gateway.stall_watch import StallWatch
@@ -35,6 +39,7 @@ __all__ = ["Relay", "StreamSink"]
 
 R = TypeVar("R")
 _TAIL_BYTES = 4096  # of an answer: usage stands at its end
+_NOT_IMPLEMENTED = 501  # embeddings of a server without them: no failure
 _TRIED_AGAIN = frozenset({429, 502, 503})  # nothing of an answer was made
 
 
@@ -62,9 +67,13 @@ class StreamSink(Protocol):
 class Relay:
     """One for the gateway: HTTP handlers and the batch worker both send through it."""
 
-    def __init__(self, queue: CallQueue, session: ClientSession) -> None:
+    def __init__(
+        self, queue: CallQueue, session: ClientSession, unkept: ClientSession | None = None
+    ) -> None:
+        """`unkept` opens a new connection for each request: for those that a kept one failed."""
         self._queue = queue
         self._session = session
+        self._unkept = session if unkept is None else unkept
 
     @property
     def _settings(self) -> GatewaySettings:
@@ -73,7 +82,7 @@ class Relay:
     async def submit(self, call: UpstreamCall) -> UpstreamReply:
         """Wait in the queue, send, return the whole answer. Errors are answers, too."""
         try:
-            ticket = self._queue.enter(call, evictable=True)
+            ticket = self._queue.enter(call)
             return await self.answer(ticket)
         except GatewayError as fault:
             return UpstreamReply(
@@ -163,18 +172,34 @@ class Relay:
                 response.close()  # goes back to the pool only if all of it was read
 
     async def _post(self, call: UpstreamCall, upstream: Upstream) -> ClientResponse:
-        return await self._session.post(
+        """Send a request; a kept connection that was closed just then is no failure of anybody.
+
+        Nothing of an answer has come on it, so it is sent once more.
+        """
+        use = ConnectionUse()
+        try:
+            return await self._sent(self._session, call, upstream, use)
+        except (ServerDisconnectedError, ClientOSError, ClientConnectionResetError) as fault:
+            if not use.kept or isinstance(fault, ClientConnectorError):
+                raise
+        return await self._sent(self._unkept, call, upstream, use)
+
+    async def _sent(
+        self, session: ClientSession, call: UpstreamCall, upstream: Upstream, use: ConnectionUse
+    ) -> ClientResponse:
+        return await session.post(
             upstream.url(call.path),
             data=call.body,
             headers=upstream.headers_for(call),
             ssl=upstream.tls,
             allow_redirects=False,
+            trace_request_ctx=use,
         )
 
     async def _check_status(self, upstream: Upstream, response: ClientResponse) -> None:
         """Raise for what the upstream could not do; what the client did wrong is handed on."""
         status = response.status
-        if status < 500 and status != 429:
+        if (status < 500 and status != 429) or status == _NOT_IMPLEMENTED:
             return
         body = await response.content.read(65536)
         if status == 429:

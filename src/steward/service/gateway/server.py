@@ -76,6 +76,7 @@ class Gateway:
         self._server: LimitedServer | None = None
         self._listener: asyncio.Server | None = None
         self._session: ClientSession | None = None
+        self._unkept: ClientSession | None = None
         self._watch: UpstreamWatch | None = None
         self._administration = Administration(
             self.queue, make=self._made, changed=self._follow_upstreams
@@ -93,7 +94,8 @@ class Gateway:
             listener = listen(settings.host, settings.port, "gateway", backlog=_BACKLOG)
         self.port = listener.getsockname()[1]
         self._session = open_session(settings.connect_within_s)
-        relay = Relay(self.queue, self._session)
+        self._unkept = open_session(settings.connect_within_s, kept=False)
+        relay = Relay(self.queue, self._session, self._unkept)
         side = HttpSide(
             self.queue,
             relay,
@@ -130,6 +132,8 @@ class Gateway:
             await self._watch.stop()
         if self._session is not None:
             await self._session.close()
+        if self._unkept is not None:
+            await self._unkept.close()
 
     async def _drained(self, within_s: float) -> None:
         queue = self.queue

@@ -30,7 +30,11 @@ class Ticket:
     sent_s: float | None = None  # the last time
     first_s: float | None = None
     prompt_tokens: int = 0  # estimated, then as the upstream counted
+    tenant: int = -1  # its position
+    blocks: tuple[int, ...] = ()  # hashes of its prompt, where there is a choice of upstreams
     generated: int = 0
+    token_s: float | None = None  # when its last token came
+    sent_steps: float = 0.0  # the upstream's steps when it was sent
     attempts: int = 0
     evictions: int = 0
     evicted: bool = False  # its task is being cancelled for that

@@ -25,6 +25,7 @@ __all__ = ["ROLES", "EngineLoad", "Upstream", "live_models"]
 
 ROLES = {"any": ANY_CLASS, "interactive": INTERACTIVE_ONLY, "batch": BATCH_ONLY}
 _SMOOTHING = 0.3  # of tokens per second
+_BLOCKED_STEPS = 32.0  # without a first token: longer than `max_waiting` prompts before it need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,11 @@ class Upstream:
     errors: int = 0
     answers: int = 0
     tokens: int = 0
+    between_s: float = 0.0  # the time between tokens of streams, added up
+    gaps: int = 0  # how many
+    streaming: int = 0  # streams with a token
+    steps: float = 0.0  # it made, as far as streams show: tokens for each that runs
+    slots: int | None = None  # the most that ran at once while others waited inside
     tokens_per_s: float = 0.0
     load: EngineLoad = field(default_factory=EngineLoad)
     _urls: dict[str, URL] = field(default_factory=dict)
@@ -128,8 +134,29 @@ class Upstream:
         if not self.live or t_s < self.paused_until_s:
             return 0
         limit = 1 if self.breaker.state == HALF_OPEN else self.limit
-        free = min(limit - self.in_flight, self.settings.max_waiting - self.waiting)
-        return max(0, free)
+        if (self.load.waiting or 0.0) >= self.settings.max_waiting:
+            return 0
+        return max(0, min(limit - self.in_flight, self.settings.max_waiting - self.not_begun))
+
+    @property
+    def not_begun(self) -> int:
+        """Return how many wait inside it: without a token, or beyond what it runs at once."""
+        beyond = 0 if self.slots is None else self.in_flight - self.slots
+        return max(self.waiting, beyond)
+
+    def take_load(self, load: EngineLoad) -> None:
+        """Take what its own metrics say, also about how many it runs at once."""
+        self.load = load
+        if load.running and (load.waiting or self.slots is not None):
+            self.slots = max(self.slots or 0, int(load.running))
+
+    def was_full(self, sent_steps: float) -> bool:
+        """Return whether one that begins now waited for others to end, not for its prompt."""
+        return self.steps - sent_steps >= _BLOCKED_STEPS
+
+    def note_running(self, running: int) -> None:
+        """Take in how many ran at once while others waited."""
+        self.slots = max(self.slots or 0, running)
 
     def measure(self, elapsed_s: float) -> None:
         """Bring tokens per second up to date."""

@@ -123,7 +123,7 @@ class UpstreamWatch:
             return False
         if status != 200:
             return False
-        upstream.load = read_load(body.decode("utf-8", "replace"))
+        upstream.take_load(read_load(body.decode("utf-8", "replace")))
         return upstream.load != EngineLoad()
 
     async def _get(self, upstream: Upstream, path: str, most_bytes: int) -> tuple[int, bytes]:

@@ -405,3 +405,22 @@ def test_an_answer_laid_out_over_lines_is_one_line_of_the_output(tmp_path: Path)
 
     assert content.count(b"\n") == 1
     assert json.loads(content)["response"]["body"]["choices"]
+
+
+def test_a_file_that_cannot_be_kept_stops_no_batch_of_others(tmp_path: Path) -> None:
+    deep = line("deep", body={"model": "m", "prompt": "DEEP"})
+    hostile = deep.replace(b'"DEEP"', b"[" * 400 + b"]" * 400)
+
+    async def run() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with served(tmp_path, Queue()) as client:
+            refused = await client.create(hostile)
+            batch = await client.create(request_lines(2))
+            return (
+                await client.until(refused["id"], "failed"),
+                await client.until(batch["id"], "completed"),
+            )
+
+    refused, done = asyncio.run(run())
+
+    assert refused["errors"]["data"][0]["code"] == "invalid_request"
+    assert done["request_counts"] == {"total": 2, "completed": 2, "failed": 0}

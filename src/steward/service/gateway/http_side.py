@@ -127,13 +127,15 @@ class HttpSide:
         call = self._call_of(request, body, caller)
         ticket = self._queue.enter(call)
         known_as = self._remember(ticket, caller)
+        charged = ticket.prompt_tokens  # at once: many that come together do not all get in
+        access.spend(caller, charged)
         try:
             if call.stream:
                 return await self._stream(request, ticket)
             return _response(await self._relay.answer(ticket), ticket)
         finally:
             self._known.pop(known_as, None)
-            access.spend(caller, ticket.prompt_tokens + ticket.generated)
+            access.spend(caller, ticket.prompt_tokens + ticket.generated - charged)
 
     def _call_of(self, request: web.BaseRequest, body: bytes, caller: Caller) -> UpstreamCall:
         headers = request.headers

@@ -25,6 +25,7 @@ from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.connections import LimitedServer
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.http_side import HttpSide
+from steward.service.gateway.metering import MeteredQueue
 from steward.service.gateway.parts import (
     access_of,
     dispatcher_of,
@@ -105,9 +106,10 @@ class Gateway:
         self._side = side
         self._watch = UpstreamWatch(self.queue, self._session)
         self._take_upstreams(self.setup)
+        metered = MeteredQueue(relay, lambda: self.access)
         self._ticking = asyncio.create_task(self._tick())
         for each in self.extras:
-            await each.start(relay)
+            await each.start(metered)
         self._server = LimitedServer(side.handle, most=settings.max_connections)
         self._listener = await asyncio.get_running_loop().create_server(
             self._server, sock=listener, ssl=self._tls, backlog=_BACKLOG

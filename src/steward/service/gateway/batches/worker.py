@@ -137,7 +137,7 @@ class BatchWorker:
         for work in works:
             try:
                 await self.run_in_thread(work)
-            except Exception as fault:  # its caller raises it when all have had their turn
+            except Exception as fault:  # noqa: BLE001 - its caller raises it when all have had their turn
                 troubles.append(fault)
         return troubles
 
@@ -229,8 +229,11 @@ class BatchWorker:
             log.info("batches: %d answers came too late", kept.count(False))
 
     def _put_back(self, returns: list[tuple[Item, Verdict]]) -> None:
+        alike: dict[tuple[float, bool], list[Item]] = {}
         for item, verdict in returns:
-            self._claims.put_back([item], after_s=verdict.after_s, tried=verdict.failed)
+            alike.setdefault((verdict.after_s, verdict.failed), []).append(item)
+        for (after_s, tried), items in alike.items():
+            self._claims.put_back(items, after_s=after_s, tried=tried)
 
 
 async def set_or_later(event: asyncio.Event) -> None:

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
 from service.gateway.bed import CHAT, Exchange, FakeUpstream, bed, chat, until
 from steward.errors import StewardError
@@ -165,6 +166,33 @@ def test_nobody_can_ask_about_the_request_of_somebody_else(tmp_path: Path) -> No
         assert seen == [200, 404]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "status"),
+    [
+        ("a", {}, 200),
+        ("a", {"api_key_env": "PATH"}, 400),
+        ("a", {"ca_file": "/etc/passwd"}, 400),
+        ("a", {"profile": "/etc/passwd"}, 400),
+        ("a%0d%0aSet-Cookie:x", {}, 404),
+        ("..%2f..%2fa", {}, 404),
+    ],
+)
+def test_no_secret_or_file_of_the_machine_is_read_for_an_upstream_that_is_put(
+    name: str, more: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> tuple[int, Any]:
+        async with bed() as it:
+            url = URL(f"{it.url}/steward/v1/upstreams/{name}", encoded=True)
+            body = {"url": it.upstreams[0].url, "models": ["m"], **more}
+            async with it.client.put(url, json=body) as reply:
+                return reply.status, await reply.json()
+
+    answered, _ = asyncio.run(scenario())
+
+    assert answered == status
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("after", [b"", b"x" * 9000], ids=["at the end", "far from the end"])

@@ -79,7 +79,7 @@ class Gateway:
         self._session: ClientSession | None = None
         self._watch: UpstreamWatch | None = None
         self._administration = Administration(
-            self.queue, make=self._made, changed=self._follow_upstreams
+            self.queue, make=self._made_on_request, changed=self._follow_upstreams
         )
         self._ticking: asyncio.Task[None] | None = None
 
@@ -214,6 +214,21 @@ class Gateway:
             api_key=secret_of(name, settings),
             tls=trust_of(settings),
         )
+
+    def _made_on_request(self, name: str, settings: UpstreamSettings) -> Upstream:
+        """Return an upstream that came over HTTP: no file and no other variable is read for it."""
+        known = {each.api_key_env for each in self.setup.upstreams.values()} | {""}
+        if settings.api_key_env not in known:
+            raise StewardError(
+                f"the configuration names no variable {settings.api_key_env}",
+                where="api_key_env",
+                hint="a key goes to whatever URL comes with it: name it in [upstreams] first",
+            )
+        for each in ("ca_file", "profile"):
+            if getattr(settings, each):
+                hint = "add this upstream in the configuration"
+                raise StewardError("files are not read on request", where=each, hint=hint)
+        return self._made(name, settings)
 
     def _follow_upstreams(self) -> None:
         if self._watch is not None:

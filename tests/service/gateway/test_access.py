@@ -173,6 +173,7 @@ def test_nobody_can_ask_about_the_request_of_somebody_else(tmp_path: Path) -> No
     [
         ("a", {}, 200),
         ("a", {"api_key_env": "PATH"}, 400),
+        ("a", {"url": "http://model.example.org"}, 400),
         ("a", {"ca_file": "/etc/passwd"}, 400),
         ("a", {"profile": "/etc/passwd"}, 400),
         ("a%0d%0aSet-Cookie:x", {}, 404),
@@ -193,6 +194,35 @@ def test_no_secret_or_file_of_the_machine_is_read_for_an_upstream_that_is_put(
 
     assert answered == status
     assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "open_statuses", "with_keys"),
+    [
+        ({}, (200, 200), 401),
+        ({"Host": "evil.example.org"}, (403, 200), 401),
+        ({"Host": "[::1"}, (403, 200), 401),
+        ({"Host": "localhost:8788", "Origin": "http://localhost:8788"}, (200, 200), 401),
+        ({"Origin": "https://evil.example.org"}, (403, 403), 401),
+        ({"Origin": "null"}, (403, 403), 401),
+    ],
+)
+def test_web_pages_cannot_use_a_gateway_that_asks_for_no_key(
+    tmp_path: Path, headers: dict[str, str], open_statuses: tuple[int, int], with_keys: int
+) -> None:
+    async def scenario() -> list[int]:
+        settings: list[dict[str, Any]] = [
+            {},
+            {"anonymous": True},
+            {"keys_file": str(tmp_path / "keys.json")},
+        ]
+        statuses = []
+        for each in settings:
+            async with bed(**each) as it:
+                statuses.append((await it.post(headers=headers))[0])
+        return statuses
+
+    assert asyncio.run(scenario()) == [*open_statuses, with_keys]
 
 
 @pytest.mark.parametrize("after", [b"", b"x" * 9000], ids=["at the end", "far from the end"])

@@ -341,7 +341,7 @@ def test_a_client_that_reads_nothing_is_disconnected() -> None:
         async with bed(FakeUpstream(floods), client_stall_s=0.3) as it:
             reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port, limit=1024)
             body = json.dumps(chat(stream=True)).encode()
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             await reader.readline()
             await asyncio.wait_for(it.upstreams[0].gone.wait(), 60)
@@ -388,7 +388,7 @@ def test_connections_beyond_the_limit_get_a_503() -> None:
         there: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]],
     ) -> None:
         for reader, writer in there:
-            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readuntil(b"}")
 
     asyncio.run(scenario())
@@ -462,7 +462,7 @@ def test_what_is_no_http_is_answered_in_openais_form_and_never_logged(
     async def scenario() -> bytes:
         async with bed() as it:
             reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port)
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             writer.write(head.encode() + sent)
             answer = await reader.read()
             writer.close()

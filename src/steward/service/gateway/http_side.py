@@ -22,6 +22,7 @@ from steward.service.gateway.request_fields import deadline_of, read_fields
 from steward.service.gateway.status import BatchCounts
 from steward.service.gateway.status_report import NO_BATCHES, status_of
 from steward.service.gateway.ticket import Ticket
+from steward.service.gateway.web_pages import refuse_web_pages
 
 __all__ = ["HttpSide"]
 
@@ -69,6 +70,8 @@ class HttpSide:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
+            if self.access.open:
+                refuse_web_pages(request, anonymous=self._queue.settings.anonymous)
             response = await self._handler(request)(request)
         except GatewayError as fault:
             self._queue.tallies.faults[fault.code] += 1
@@ -79,6 +82,9 @@ class HttpSide:
         except ConnectionError:  # the client went while something was written to it
             self._queue.tallies.disconnects += 1
             raise
+        except web.RequestPayloadError as fault:  # its text quotes the body
+            log.debug("%s %s: %s", request.method, request.path, type(fault).__name__)
+            response = error_response(GatewayError(400, "the body is broken", code="invalid_body"))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             response = error_response(
@@ -202,8 +208,6 @@ class HttpSide:
             raise GatewayError(
                 408, f"the body did not arrive within {settings.body_within_s:g} s", code="too_slow"
             ) from None
-        except web.RequestPayloadError as fault:
-            raise GatewayError(400, f"the body is broken: {fault}", code="invalid_body") from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _remember(self, ticket: Ticket, caller: Caller) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 from aiohttp import ClientSession
 
+from steward.clients.transport_rule import check_transport
 from steward.config.gateway_settings import UpstreamSettings
 from steward.config.gateway_setup import GatewaySetup
 from steward.errors import StewardError
@@ -228,6 +229,7 @@ class Gateway:
             if getattr(settings, each):
                 hint = "add this upstream in the configuration"
                 raise StewardError("files are not read on request", where=each, hint=hint)
+        check_transport(settings.url, plain_http=self.setup.settings.plain_http)
         return self._made(name, settings)
 
     def _follow_upstreams(self) -> None:

@@ -177,7 +177,10 @@ class Gateway:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self.queue.tick()
+            try:
+                self.queue.tick()
+            except Exception:  # without ticks nothing in the queue would ever expire
+                log.exception("a look at the queue failed")
 
     def _policy_of(self, setup: GatewaySetup) -> tuple[Dispatcher, ServingEstimator | None]:
         before, new = self.setup.settings, setup.settings
@@ -261,7 +264,7 @@ def run_gateway(
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, ending.set)
-        loop.add_signal_handler(signal.SIGHUP, gateway.reload, read)
+        loop.add_signal_handler(signal.SIGHUP, _reload, gateway, read)
         await gateway.start(listener)
         announce(setup.settings.model_copy(update={"port": gateway.port}).url)
         looking = asyncio.create_task(_look_for_changes(gateway, read, file))
@@ -298,11 +301,21 @@ async def _look_for_changes(
         now = _stamp(file)
         if now != seen:
             seen = now
-            gateway.reload(read)
+            _reload(gateway, read)
         try:
             gateway.access.reload()
         except StewardError as fault:
             log.error("the keys stay as they were: %s", fault)
+        except Exception:  # whatever it is: later revocations have to count
+            log.exception("the keys stay as they were")
+
+
+def _reload(gateway: Gateway, read: Callable[[], GatewaySetup]) -> None:
+    """Reload; a fault of our own ends neither this nor what else looks for changes."""
+    try:
+        gateway.reload(read)
+    except Exception:
+        log.exception("the new configuration is refused")
 
 
 def _stamp(file: Path | None) -> tuple[int, int] | None:

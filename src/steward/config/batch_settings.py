@@ -34,6 +34,9 @@ class BatchSettings(Section):
         30.0, ge=1, description="a gateway that is silent for so long is presumed dead"
     )
     file_limit_bytes: int = Field(200 * 2**20, ge=1024, description="larger files are refused")
+    upload_stall_s: float = Field(
+        60.0, gt=0, description="an upload without a byte for so long is broken off"
+    )
     line_limit_bytes: int = Field(8 * 2**20, ge=1024, description="longer lines are faults")
     most_requests: int = Field(50_000, ge=1, description="requests of one batch")
     longest_window_s: float = Field(

@@ -86,6 +86,16 @@ class ApiKeys:
             return None
         return key
 
+    def of_tenant(self, tenant: str) -> tuple[ApiKey, ...]:
+        """Return the valid keys of a tenant, as of the last `read`."""
+        now_s = self._clock.now_s()
+        return tuple(
+            each
+            for each in self._keys
+            if (each.tenant or each.name) == tenant
+            and (each.expires_s is None or each.expires_s > now_s)
+        )
+
     def read(self) -> None:
         """Read the file again if it has changed."""
         try:

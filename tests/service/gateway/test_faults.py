@@ -343,7 +343,7 @@ def test_a_client_that_reads_nothing_is_disconnected() -> None:
         async with bed(FakeUpstream(floods), client_stall_s=0.3) as it:
             reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port, limit=1024)
             body = json.dumps(chat(stream=True)).encode()
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             await reader.readline()
             await asyncio.wait_for(it.upstreams[0].gone.wait(), 60)
@@ -390,7 +390,7 @@ def test_connections_beyond_the_limit_get_a_503() -> None:
         there: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]],
     ) -> None:
         for reader, writer in there:
-            writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readuntil(b"}")
 
     asyncio.run(scenario())
@@ -445,3 +445,38 @@ async def _never(exchange: Exchange) -> None:
 
 async def _fails(exchange: Exchange) -> None:
     await exchange.answer({}, 500)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Authorization: Bearer SECRET\x01\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\nSECRET\r\n\r\n",
+        b"Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\nSECRET",
+        b"Content-Length: 2\r\nContent-Length: 3\r\nX-A: SECRET\r\n\r\n{}",
+        b"x-steward-class: \xff\r\nContent-Length: 13\r\n\r\n" + b'{"model":"m"}',
+    ],
+    ids=["key", "chunk", "encoding", "two lengths", "bytes that are no text"],
+)
+def test_what_is_no_http_is_answered_in_openais_form_and_never_logged(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> bytes:
+        async with bed() as it:
+            reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port)
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            writer.write(head.encode() + sent)
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        return answer
+
+    with caplog.at_level("DEBUG"):
+        answer = asyncio.run(scenario())
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.split()[1] == b"400"
+    assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+    assert b"SECRET" not in answer
+    assert "SECRET" not in caplog.text
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []

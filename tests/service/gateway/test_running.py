@@ -49,7 +49,7 @@ def test_a_reload_adds_and_removes_upstreams_and_classes() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("wrong", ["file", "policy"])
+@pytest.mark.parametrize("wrong", ["file", "policy", "profile"])
 def test_a_configuration_that_is_wrong_is_refused_and_the_old_one_goes_on(wrong: str) -> None:
     async def scenario() -> None:
         async with bed() as it:
@@ -57,6 +57,10 @@ def test_a_configuration_that_is_wrong_is_refused_and_the_old_one_goes_on(wrong:
             def read() -> GatewaySetup:
                 if wrong == "file":
                     raise StewardError("line 3 is wrong", where="steward.toml")
+                if wrong == "profile":
+                    old = it.gateway.setup.upstreams["u1"]
+                    moved = old.model_copy(update={"profile": "/nowhere/steps.csv"})
+                    return replace(it.gateway.setup, upstreams={"u1": moved})
                 settings = it.gateway.setup.settings.model_copy(update={"policy": "nobody"})
                 return replace(it.gateway.setup, settings=settings)
 

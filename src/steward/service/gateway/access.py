@@ -117,10 +117,32 @@ class Access:
         for each in budgets.tokens if budgets is not None else ():
             each.take(tokens)
 
-    def _known(self, key: ApiKey) -> None:
+    def admit_tenant(self, tenant: str) -> None:
+        """Raise if no key of a tenant has tokens left for an item of its batches."""
+        if self._keys is None or not tenant:  # "" uploaded while there were no keys
+            return
+        waits_s = []
+        for key in self._keys.of_tenant(tenant):
+            buckets = self._known(key).tokens
+            waits_s.append(max((each.wait_s(1, self._clock_s()) for each in buckets), default=0.0))
+        if not waits_s:
+            raise GatewayError(
+                429, f"'{tenant}' has no valid API key any more", code="invalid_api_key"
+            )
+        if min(waits_s):
+            raise _exhausted("tokens", Caller(name=tenant), min(waits_s))
+
+    def spend_tenant(self, tenant: str, tokens: float) -> None:
+        """Take the tokens of a batch's item out of the budgets of all keys of its tenant."""
+        for key in self._keys.of_tenant(tenant) if self._keys is not None else ():
+            for each in self._known(key).tokens:
+                each.take(tokens)
+
+    def _known(self, key: ApiKey) -> _Budgets:
         found = self._budgets.get(key.name)
         if found is None or found.key != key:
-            self._budgets[key.name] = _Budgets(key, self._clock_s())
+            found = self._budgets[key.name] = _Budgets(key, self._clock_s())
+        return found
 
 
 def _bucket(amount: int | None, every_s: float, t_s: float) -> Budget | None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from steward.config.gateway_settings import InstanceRole, UpstreamSettings
+from steward.errors import StewardError
 from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.openai_errors import GatewayError
 from steward.service.gateway.upstream import ROLES, Upstream
@@ -46,8 +47,9 @@ class Administration:
 
     def carry_out(self, method: str, name: str, body: bytes) -> dict[str, Any]:
         """Do what a request asks for; return the upstream as it is then."""
-        if not name or "/" in name or len(name) > 256:
-            raise GatewayError(404, "name one upstream", code="unknown_upstream")
+        if not name or "/" in name or len(name) > 256 or not name.isprintable():
+            problem = "name one upstream: up to 256 characters, without / and control characters"
+            raise GatewayError(404, problem, code="unknown_upstream")
         if method == "PUT":
             return self._add(name, body)
         upstream = self._queue.instances.upstreams.get(name)
@@ -69,7 +71,10 @@ class Administration:
     def _add(self, name: str, body: bytes) -> dict[str, Any]:
         settings = _validated(UpstreamSettings, body)
         upstreams = dict(self._queue.instances.upstreams)
-        upstreams[name] = self._make(name, settings)
+        try:
+            upstreams[name] = self._make(name, settings)
+        except StewardError as fault:
+            raise GatewayError(400, str(fault), code="invalid_upstream") from None
         self._queue.instances.replace(upstreams.values())
         self.added.add(name)
         self._queue.tallies.event("upstream added", instance=name, why=settings.url)

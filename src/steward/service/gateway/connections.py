@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from steward.service.gateway.openai_errors import GatewayError, error_body
+from steward.service.gateway.openai_errors import GatewayError, error_body, error_response
 
 __all__ = ["LimitedServer"]
+
+log = logging.getLogger(__name__)
 
 _FIRST_REQUEST_WITHIN_S = 30.0
 _KEEPALIVE_S = 75.0
@@ -49,6 +53,32 @@ class _Handler(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         asyncio.get_running_loop().call_later(_FIRST_REQUEST_WITHIN_S, self._close_if_silent)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP in OpenAI's form, without quoting it."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        self.log_exception("a request is no valid HTTP", exc_info=exc)
+        response = error_response(
+            GatewayError(status, "the request is no valid HTTP", code="invalid_http")
+        )
+        response.headers["Server"] = "steward"
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:  # noqa: ANN401 - as aiohttp has it
+        """Log a fault of our own; those of clients quote what was sent, with keys and prompts."""
+        fault = kw.get("exc_info")
+        if isinstance(fault, (HttpProcessingError, web.RequestPayloadError)):
+            log.debug("a client's request was broken: %s", type(fault).__name__)
+        else:
+            super().log_exception(*args, **kw)
 
     def _close_if_silent(self) -> None:
         if self._request_count == 0 and self.transport is not None:

@@ -22,6 +22,7 @@ from steward.service.gateway.request_fields import deadline_of, read_fields
 from steward.service.gateway.status import BatchCounts
 from steward.service.gateway.status_report import NO_BATCHES, status_of
 from steward.service.gateway.ticket import Ticket
+from steward.service.gateway.web_pages import refuse_web_pages
 
 __all__ = ["HttpSide"]
 
@@ -69,10 +70,7 @@ class HttpSide:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         try:
-            response = await self._handler(request)(request)
-        except GatewayError as fault:
-            self._queue.tallies.faults[fault.code] += 1
-            response = error_response(fault)
+            response = await self._answer(request)
         except asyncio.CancelledError:
             self._queue.tallies.disconnects += 1
             raise
@@ -90,6 +88,18 @@ class HttpSide:
         if not response.prepared:
             response.headers.setdefault("Server", "steward")
         return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            if self.access.open:
+                refuse_web_pages(request, anonymous=self._queue.settings.anonymous)
+            return await self._handler(request)(request)
+        except GatewayError as fault:
+            self._queue.tallies.faults[fault.code] += 1
+            return error_response(fault)
+        except web.RequestPayloadError as fault:  # its text quotes the body
+            log.debug("%s %s: %s", request.method, request.path, type(fault).__name__)
+            return error_response(GatewayError(400, "the body is broken", code="invalid_body"))
 
     def _handler(self, request: web.BaseRequest) -> Handler:
         path = request.path
@@ -129,13 +139,15 @@ class HttpSide:
         call = self._call_of(request, body, caller)
         ticket = self._queue.enter(call)
         known_as = self._remember(ticket, caller)
+        charged = ticket.prompt_tokens  # at once: many that come together do not all get in
+        access.spend(caller, charged)
         try:
             if call.stream:
                 return await self._stream(request, ticket)
             return _response(await self._relay.answer(ticket), ticket)
         finally:
             self._known.pop(known_as, None)
-            access.spend(caller, ticket.prompt_tokens + ticket.generated)
+            access.spend(caller, ticket.prompt_tokens + ticket.generated - charged)
 
     def _call_of(self, request: web.BaseRequest, body: bytes, caller: Caller) -> UpstreamCall:
         headers = request.headers
@@ -209,8 +221,6 @@ class HttpSide:
             raise GatewayError(
                 408, f"the body did not arrive within {settings.body_within_s:g} s", code="too_slow"
             ) from None
-        except web.RequestPayloadError as fault:
-            raise GatewayError(400, f"the body is broken: {fault}", code="invalid_body") from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _remember(self, ticket: Ticket, caller: Caller) -> str:

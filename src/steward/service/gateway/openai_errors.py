@@ -45,7 +45,8 @@ def error_body(fault: GatewayError) -> bytes:
     return orjson.dumps(
         {
             "error": {
-                "message": fault.message,
+                # bytes of a header that are no UTF-8 are surrogates, which JSON has no place for
+                "message": fault.message.encode("utf-8", "replace").decode(),
                 "type": kind,
                 "param": fault.param,
                 "code": fault.code,

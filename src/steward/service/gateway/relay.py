@@ -23,7 +23,7 @@ from steward.service.gateway.call import UpstreamCall, UpstreamReply
 from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.kept_connections import ConnectionUse
 from steward.service.gateway.openai_errors import GatewayError, error_body
-from steward.service.gateway.request_fields import usage_in
+from steward.service.gateway.request_fields import usage_in, usage_of
 from steward.service.gateway.stall_watch import StallWatch
 from steward.service.gateway.ticket import Ticket
 from steward.service.gateway.upstream import Upstream
@@ -38,8 +38,8 @@ from steward.service.gateway.upstream_answers import (
 __all__ = ["Relay", "StreamSink"]
 
 R = TypeVar("R")
-_TAIL_BYTES = 4096  # of an answer: usage stands at its end
 _NOT_IMPLEMENTED = 501  # embeddings of a server without them: no failure
+_SPLIT_BYTES = 256  # of the chunk before: usage may be cut in two
 _TRIED_AGAIN = frozenset({429, 502, 503})  # nothing of an answer was made
 
 
@@ -218,7 +218,7 @@ class Relay:
         if problem:
             self._queue.fail_upstream(upstream, problem)
             raise GatewayError(502, f"the model server failed: {problem}", code="upstream_garbage")
-        usage = usage_in(body[-_TAIL_BYTES:])
+        usage = usage_of(body)
         if response.status < 400:
             self._queue.finish(ticket, usage)
         else:
@@ -253,12 +253,14 @@ class Relay:
         self, ticket: Ticket, response: ClientResponse, watch: StallWatch, sink: StreamSink
     ) -> None:
         settings, queue = self._settings, self._queue
-        usage = None
+        usage, before = None, b""
         while chunk := await response.content.readany():
             queue.begin(ticket)
             queue.count(ticket, chunk.count(b"data:"))
-            if b'_tokens"' in chunk:
-                usage = usage_in(chunk) or usage
+            held = before + chunk
+            before = held[-_SPLIT_BYTES:]
+            if b'_tokens"' in held:
+                usage = usage_in(held) or usage
             watch.move(settings.client_stall_s, sink.abort)
             await sink.write(chunk, ticket, response)
             watch.move(settings.stall_s, response.close)

@@ -11,10 +11,11 @@ import orjson
 from steward.service.gateway.call import Usage
 from steward.service.gateway.openai_errors import GatewayError
 
-__all__ = ["RequestFields", "deadline_of", "read_fields", "usage_in"]
+__all__ = ["RequestFields", "deadline_of", "read_fields", "usage_in", "usage_of"]
 
 _PROMPT = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*:\s*(\d{1,12})')
 _OUTPUT = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*:\s*(\d{1,12})')
+_TAIL_BYTES = 4096  # of an answer: usage mostly stands at its end
 _LONGEST_NAME = 256
 _LONGEST_DEADLINE_MS = 30 * 86_400_000
 
@@ -75,6 +76,22 @@ def usage_in(text: bytes) -> Usage | None:
     if prompt is None:
         return None
     return Usage(prompt_tokens=prompt, output_tokens=_last(_OUTPUT, text) or 0)
+
+
+def usage_of(body: bytes) -> Usage | None:
+    """Return the tokens that a whole answer says it took.
+
+    What a client asks for may follow them, as long as it likes: log probabilities of the prompt.
+    """
+    found = usage_in(body[-_TAIL_BYTES:])
+    if found is not None or b'"usage"' not in body:
+        return found
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    usage = value.get("usage") if isinstance(value, dict) else None
+    return usage_in(orjson.dumps(usage)) if isinstance(usage, dict) else None
 
 
 def _last(pattern: re.Pattern[bytes], text: bytes) -> int | None:

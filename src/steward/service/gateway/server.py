@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 from aiohttp import ClientSession
 
+from steward.clients.transport_rule import check_transport
 from steward.config.gateway_settings import UpstreamSettings
 from steward.config.gateway_setup import GatewaySetup
 from steward.errors import StewardError
@@ -25,6 +26,7 @@ from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.connections import LimitedServer
 from steward.service.gateway.extra_routes import ExtraRoutes
 from steward.service.gateway.http_side import HttpSide
+from steward.service.gateway.metering import MeteredQueue
 from steward.service.gateway.parts import (
     access_of,
     dispatcher_of,
@@ -79,7 +81,7 @@ class Gateway:
         self._unkept: ClientSession | None = None
         self._watch: UpstreamWatch | None = None
         self._administration = Administration(
-            self.queue, make=self._made, changed=self._follow_upstreams
+            self.queue, make=self._made_on_request, changed=self._follow_upstreams
         )
         self._ticking: asyncio.Task[None] | None = None
 
@@ -107,9 +109,10 @@ class Gateway:
         self._side = side
         self._watch = UpstreamWatch(self.queue, self._session)
         self._take_upstreams(self.setup)
+        metered = MeteredQueue(relay, lambda: self.access)
         self._ticking = asyncio.create_task(self._tick())
         for each in self.extras:
-            await each.start(relay)
+            await each.start(metered)
         self._server = LimitedServer(side.handle, most=settings.max_connections)
         self._listener = await asyncio.get_running_loop().create_server(
             self._server, sock=listener, ssl=self._tls, backlog=_BACKLOG
@@ -178,7 +181,10 @@ class Gateway:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self.queue.tick()
+            try:
+                self.queue.tick()
+            except Exception:  # without ticks nothing in the queue would ever expire
+                log.exception("a look at the queue failed")
 
     def _policy_of(self, setup: GatewaySetup) -> tuple[Dispatcher, ServingEstimator | None]:
         before, new = self.setup.settings, setup.settings
@@ -217,6 +223,22 @@ class Gateway:
             tls=trust_of(settings),
         )
 
+    def _made_on_request(self, name: str, settings: UpstreamSettings) -> Upstream:
+        """Return an upstream that came over HTTP: no file and no other variable is read for it."""
+        known = {each.api_key_env for each in self.setup.upstreams.values()} | {""}
+        if settings.api_key_env not in known:
+            raise StewardError(
+                f"the configuration names no variable {settings.api_key_env}",
+                where="api_key_env",
+                hint="a key goes to whatever URL comes with it: name it in [upstreams] first",
+            )
+        for each in ("ca_file", "profile"):
+            if getattr(settings, each):
+                hint = "add this upstream in the configuration"
+                raise StewardError("files are not read on request", where=each, hint=hint)
+        check_transport(settings.url, plain_http=self.setup.settings.plain_http)
+        return self._made(name, settings)
+
     def _follow_upstreams(self) -> None:
         if self._watch is not None:
             self._watch.follow()
@@ -246,7 +268,7 @@ def run_gateway(
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, ending.set)
-        loop.add_signal_handler(signal.SIGHUP, gateway.reload, read)
+        loop.add_signal_handler(signal.SIGHUP, _reload, gateway, read)
         await gateway.start(listener)
         announce(setup.settings.model_copy(update={"port": gateway.port}).url)
         looking = asyncio.create_task(_look_for_changes(gateway, read, file))
@@ -283,11 +305,21 @@ async def _look_for_changes(
         now = _stamp(file)
         if now != seen:
             seen = now
-            gateway.reload(read)
+            _reload(gateway, read)
         try:
             gateway.access.reload()
         except StewardError as fault:
             log.error("the keys stay as they were: %s", fault)
+        except Exception:  # whatever it is: later revocations have to count
+            log.exception("the keys stay as they were")
+
+
+def _reload(gateway: Gateway, read: Callable[[], GatewaySetup]) -> None:
+    """Reload; a fault of our own ends neither this nor what else looks for changes."""
+    try:
+        gateway.reload(read)
+    except Exception:
+        log.exception("the new configuration is refused")
 
 
 def _stamp(file: Path | None) -> tuple[int, int] | None:

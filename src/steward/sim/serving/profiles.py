@@ -50,6 +50,9 @@ def read_profiles(file: Path) -> tuple[Profile, ...]:
             rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as fault:
         raise StewardError(f"is no CSV: {fault}", where=where, hint="give a CSV file") from None
+    except OSError as fault:
+        problem = f"cannot be read: {fault.strerror}"
+        raise StewardError(problem, where=where, hint="give a file that is there") from fault
     if lacking:
         hint = f"a profile has the columns {', '.join(_COLUMNS)}"
         raise StewardError(f"lacks the columns {', '.join(lacking)}", where=where, hint=hint)

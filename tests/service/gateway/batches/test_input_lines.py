@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,3 +43,24 @@ def test_reading_ends_at_the_first_request_too_many() -> None:
 
     assert [each.custom_id for each in items] == ["a", "b"]
     assert lines.too_many
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        (line("deep", body={"model": "m", "prompt": "DEEP"}), "body"),
+        (line("nul\0"), "custom_id"),
+        (line("model", body={"model": "m\0", "prompt": "x"}), "body.model"),
+    ],
+    ids=["nested deeper than can be written", "NUL in the id", "NUL in the model"],
+)
+def test_what_could_not_be_kept_is_a_fault_of_its_line_only(wrong: bytes, param: str) -> None:
+    deep = wrong.replace(b'"DEEP"', b"[" * 400 + b"]" * 400)
+    lines = InputLines(endpoint="/v1/completions", line_limit_bytes=2000, most_requests=10)
+
+    items = list(lines.items([deep, line("good")]))
+
+    assert items[0].fault is not None
+    assert (items[0].fault.code, items[0].fault.param) == ("invalid_request", param)
+    assert "\0" not in (items[0].custom_id or "")
+    assert (items[1].custom_id, items[1].fault) == ("good", None)

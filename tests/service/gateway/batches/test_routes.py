@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -405,3 +406,56 @@ def test_an_answer_laid_out_over_lines_is_one_line_of_the_output(tmp_path: Path)
 
     assert content.count(b"\n") == 1
     assert json.loads(content)["response"]["body"]["choices"]
+
+
+def test_a_file_that_cannot_be_kept_stops_no_batch_of_others(tmp_path: Path) -> None:
+    deep = line("deep", body={"model": "m", "prompt": "DEEP"})
+    hostile = deep.replace(b'"DEEP"', b"[" * 400 + b"]" * 400)
+
+    async def run() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with served(tmp_path, Queue()) as client:
+            refused = await client.create(hostile)
+            batch = await client.create(request_lines(2))
+            return (
+                await client.until(refused["id"], "failed"),
+                await client.until(batch["id"], "completed"),
+            )
+
+    refused, done = asyncio.run(run())
+
+    assert refused["errors"]["data"][0]["code"] == "invalid_request"
+    assert done["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches"])
+def test_a_body_that_stalls_is_broken_off(tmp_path: Path, path: str) -> None:
+    async def stalling() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nhalf'
+        await asyncio.Event().wait()
+
+    async def run() -> tuple[int, Any, Any]:
+        settings = BatchSettings(upload_stall_s=0.05)
+        async with served(tmp_path, Queue(), settings) as client:
+            headers = {"Content-Type": "multipart/form-data; boundary=b"}
+            status, fault = await client.ask("POST", path, data=stalling(), headers=headers)
+            _, files = await client.ask("GET", "/v1/files")
+            return status, fault, files["data"]
+
+    status, fault, files = asyncio.run(run())
+
+    assert (status, fault["error"]["code"], files) == (408, "too_slow", [])
+
+
+def test_the_name_of_a_file_is_kept_without_what_databases_refuse(tmp_path: Path) -> None:
+    async def run() -> Any:
+        async with served(tmp_path, Queue(), start=False) as client:
+            head = b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            name = b"filename*=UTF-8''a%00b%0Ac"
+            file = b'--b\r\nContent-Disposition: form-data; name="file"; ' + name
+            data = head + file + b"\r\n\r\n" + request_lines(1) + b"\r\n--b--\r\n"
+            headers = {"Content-Type": "multipart/form-data; boundary=b"}
+            return await client.ask("POST", "/v1/files", data=data, headers=headers)
+
+    status, file = asyncio.run(run())
+
+    assert (status, file["filename"]) == (200, "a�b�c")

@@ -42,7 +42,7 @@ class BatchHandlers:
 
     async def create(self, request: web.BaseRequest, caller: Caller, _id: str) -> web.Response:
         """Accept a batch; its file is read in the background."""
-        fields = await read_object(request)
+        fields = await read_object(request, self._settings.upload_stall_s)
         endpoint = fields.get("endpoint")
         if endpoint not in ENDPOINTS:
             known = ", ".join(ENDPOINTS)

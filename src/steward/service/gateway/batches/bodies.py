@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -9,7 +12,7 @@ from aiohttp import web
 
 from steward.service.gateway.openai_errors import GatewayError
 
-__all__ = ["json_response", "page_limit", "read_object"]
+__all__ = ["arriving", "json_response", "page_limit", "read_object"]
 
 _BODY_BYTES = 2**18
 
@@ -19,14 +22,26 @@ def json_response(record: dict[str, Any]) -> web.Response:
     return web.Response(body=orjson.dumps(record), content_type="application/json")
 
 
-async def read_object(request: web.BaseRequest) -> dict[str, Any]:
+@asynccontextmanager
+async def arriving(within_s: float) -> AsyncIterator[None]:
+    """Raise what the sender has to be told if it takes longer than that."""
+    try:
+        async with asyncio.timeout(within_s):
+            yield
+    except TimeoutError:
+        message = f"nothing more arrived within {within_s:g} s"
+        raise GatewayError(408, message, code="too_slow") from None
+
+
+async def read_object(request: web.BaseRequest, within_s: float) -> dict[str, Any]:
     """Read a small JSON object."""
     held = bytearray()
-    async for chunk in request.content.iter_any():
-        held += chunk
-        if len(held) > _BODY_BYTES:
-            message = f"the body is larger than {_BODY_BYTES} bytes"
-            raise GatewayError(413, message, code="request_too_large")
+    async with arriving(within_s):
+        async for chunk in request.content.iter_any():
+            held += chunk
+            if len(held) > _BODY_BYTES:
+                message = f"the body is larger than {_BODY_BYTES} bytes"
+                raise GatewayError(413, message, code="request_too_large")
     try:
         fields = orjson.loads(bytes(held))
     except orjson.JSONDecodeError as fault:

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import BodyPartReader, MultipartReader, web
 
 from steward.config.batch_settings import BatchSettings
-from steward.service.gateway.batches.bodies import json_response, page_limit
+from steward.service.gateway.batches.bodies import arriving, json_response, page_limit
 from steward.service.gateway.batches.worker import BatchWorker
 from steward.service.gateway.call import Caller
 from steward.service.gateway.openai_errors import GatewayError
@@ -18,6 +18,7 @@ from steward.store.batches import FileRecord
 __all__ = ["FileHandlers"]
 
 _PART_BYTES = 2**20
+_UPLOAD_WITHIN_S = 3600.0  # what takes longer is discarded as abandoned
 _FIELD_BYTES = 1024
 _NAME_CHARACTERS = 255
 _MOST_FILES = 10_000  # of one page
@@ -30,6 +31,7 @@ class FileHandlers:
         self._worker = worker
         self._files = worker.files
         self._limit_bytes = settings.file_limit_bytes
+        self._stall_s = settings.upload_stall_s
 
     async def upload(self, request: web.BaseRequest, caller: Caller, _id: str) -> web.Response:
         """Store a file, part by part: it is never held as a whole."""
@@ -40,7 +42,8 @@ class FileHandlers:
         file = await self._worker.run_in_thread(begin)
         try:
             sent = _Sent()
-            await self._read(request, file, sent)
+            async with arriving(_UPLOAD_WITHIN_S):
+                await self._read(request, file, sent)
             sent.check()
             finish = partial(
                 self._files.finish, file, filename=sent.filename, size_bytes=sent.size_bytes
@@ -53,21 +56,26 @@ class FileHandlers:
     async def _read(self, request: web.BaseRequest, file: str, sent: _Sent) -> None:
         try:
             reader = await request.multipart()
-            while (part := await reader.next()) is not None:
+            while (part := await self._next(reader)) is not None:
                 if isinstance(part, MultipartReader):
                     continue
                 if part.name == "purpose":
-                    sent.purpose = await _field(part)
+                    async with arriving(self._stall_s):
+                        sent.purpose = await _field(part)
                 elif part.name == "file" and not sent.size_bytes:
-                    sent.filename = (part.filename or "file")[-_NAME_CHARACTERS:]
+                    sent.filename = _printable(part.filename or "file")[-_NAME_CHARACTERS:]
                     await self._store_parts(part, file, sent)
         except (ValueError, AssertionError) as fault:
             message = f"the upload is no multipart/form-data: {fault}"
             raise GatewayError(400, message, code="invalid_request") from None
 
+    async def _next(self, reader: MultipartReader) -> MultipartReader | BodyPartReader | None:
+        async with arriving(self._stall_s):  # also for what is left of the part before
+            return await reader.next()
+
     async def _store_parts(self, part: BodyPartReader, file: str, sent: _Sent) -> None:
         number = 0
-        while body := await _filled(part):
+        while body := await _filled(part, self._stall_s):
             sent.size_bytes += len(body)
             if sent.size_bytes > self._limit_bytes:
                 message = f"the file is larger than {self._limit_bytes} bytes"
@@ -148,15 +156,21 @@ class _Sent:
             raise GatewayError(400, message, code="empty_file", param="file")
 
 
-async def _filled(part: BodyPartReader) -> bytes:
+async def _filled(part: BodyPartReader, stall_s: float) -> bytes:
     """Return the next mebibyte of a part, or what is left of it."""
     held = bytearray()
     while len(held) < _PART_BYTES:
-        chunk = await part.read_chunk(_PART_BYTES - len(held))
+        async with arriving(stall_s):
+            chunk = await part.read_chunk(_PART_BYTES - len(held))
         if not chunk:
             break
         held += chunk
     return bytes(held)
+
+
+def _printable(name: str) -> str:
+    """Return a name that every database keeps: without NUL, surrogates and line ends."""
+    return "".join(each if each.isprintable() else "�" for each in name)
 
 
 async def _field(part: BodyPartReader) -> str:

@@ -62,21 +62,21 @@ class InputLines:
             fields = _object(line)
             custom_id = self._custom_id(fields)
             body = self._body(fields)
+            encoded = _encoded(body)
         except _WrongLineError as wrong:
             message = f"line {number}: {wrong.message}"
             fault = LineFault(line=number, code=wrong.code, message=message, param=wrong.param)
             given = fields.get("custom_id") if isinstance(fields, dict) else None
-            known = given[:_LONGEST_ID] if isinstance(given, str) else None
+            known = given[:_LONGEST_ID].replace("\0", "�") if isinstance(given, str) else None
             return NewItem(line=number, custom_id=known, fault=fault)
-        return NewItem(
-            line=number, custom_id=custom_id, model=body["model"], body=orjson.dumps(body)
-        )
+        return NewItem(line=number, custom_id=custom_id, model=body["model"], body=encoded)
 
     def _custom_id(self, fields: dict[str, Any]) -> str:
         value = fields.get("custom_id")
         if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID:
             message = f"`custom_id` has to be text of 1 to {_LONGEST_ID} characters"
             raise _WrongLineError("missing_required_parameter", message, "custom_id")
+        _refuse_nul(value, "custom_id")
         if value in self._custom_ids:
             message = f"an earlier line has the `custom_id` '{value}' too"
             raise _WrongLineError("duplicate_custom_id", message, "custom_id")
@@ -95,6 +95,7 @@ class InputLines:
         if not isinstance(body.get("model"), str) or not body["model"]:
             message = "`body.model` has to name a model"
             raise _WrongLineError("missing_required_parameter", message, "body.model")
+        _refuse_nul(body["model"], "body.model")
         if body.get("stream"):
             message = "`body.stream` cannot be true in a batch"
             raise _WrongLineError("invalid_request", message, "body.stream")
@@ -125,3 +126,17 @@ def _object(line: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise _WrongLineError("invalid_json_line", "it is no JSON object")
     return fields
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    """Return a body as it is sent; what can be read is nested deeper than what can be written."""
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as fault:
+        message = f"`body` cannot be sent: {fault}"
+        raise _WrongLineError("invalid_request", message, "body") from None
+
+
+def _refuse_nul(text: str, param: str) -> None:
+    if "\0" in text:  # no text of PostgreSQL may have one
+        raise _WrongLineError("invalid_request", f"`{param}` has a NUL character", param)

@@ -30,7 +30,7 @@ def judged(item: Item, reply: UpstreamReply, *, attempts: int) -> Verdict:
     """Return what to do with a reply; `attempts` is how often an item that fails is sent."""
     body = _json(reply)
     if reply.status in _BUSY:
-        return Verdict(None, _BUSY_WAIT_S, failed=False)
+        return Verdict(None, _busy_wait_s(reply), failed=False)
     if (reply.status in _AGAIN or body is None) and item.attempts + 1 < attempts:
         return Verdict(None, min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(item.attempts, 10)))
     if body is None:
@@ -41,6 +41,12 @@ def judged(item: Item, reply: UpstreamReply, *, attempts: int) -> Verdict:
         return Verdict(_answer(item, None, error=error, failed=True))
     response = {"status_code": reply.status, "request_id": reply.request_id, "body": body}
     return Verdict(_answer(item, response, error=None, failed=reply.status >= 400))
+
+
+def _busy_wait_s(reply: UpstreamReply) -> float:
+    given = reply.headers.get("Retry-After", "")
+    asked_s = float(given[:9]) if given.isascii() and given.isdecimal() else 0.0
+    return min(_LONGEST_WAIT_S, max(_BUSY_WAIT_S, asked_s))
 
 
 def _json(reply: UpstreamReply) -> orjson.Fragment | None:

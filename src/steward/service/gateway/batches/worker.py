@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -98,14 +98,17 @@ class BatchWorker:
 
     @staticmethod
     async def _again_and_again(work: Callable[[], Awaitable[None]], every_s: float) -> None:
-        """Call `work` for ever; wait out troubles of the database."""
+        """Call `work` for ever; wait out troubles of the database, and faults of our own."""
         while True:
             try:
                 await work()
                 await asyncio.sleep(every_s)
+                continue
             except StewardError as fault:
                 log.warning("batches: %s", fault)
-                await asyncio.sleep(_TROUBLE_WAIT_S)
+            except Exception:  # a duty that ends would stop the batches of everybody
+                log.exception("batches: a fault of the gateway; it is tried again")
+            await asyncio.sleep(_TROUBLE_WAIT_S)
 
     async def _renew(self) -> None:
         freed = await self.run_in_thread(self._claims.renew)
@@ -116,14 +119,27 @@ class BatchWorker:
     async def _look_after(self) -> None:
         """Begin new batches, close those that are late, finish those that are done."""
         self._look.clear()
-        for batch in await self.run_in_thread(partial(self.batches.in_status, "validating")):
-            await self.run_in_thread(partial(self._begin, batch))
+        new = await self.run_in_thread(partial(self.batches.in_status, "validating"))
+        troubles = await self._for_each([partial(self._begin, batch) for batch in new])
+        if new:
             self._wake.set()
         await self.run_in_thread(self.batches.expire)
-        for id_ in await self.run_in_thread(self.batches.ready):
-            await self.run_in_thread(partial(self.batches.finalize, id_))
+        ready = await self.run_in_thread(self.batches.ready)
+        troubles += await self._for_each([partial(self.batches.finalize, id_) for id_ in ready])
         await self.run_in_thread(self._count)
+        if troubles:
+            raise troubles[0]
         await set_or_later(self._look)
+
+    async def _for_each(self, works: Iterable[Callable[[], object]]) -> list[Exception]:
+        """Run all, and return what went wrong: no batch stops those after it."""
+        troubles: list[Exception] = []
+        for work in works:
+            try:
+                await self.run_in_thread(work)
+            except Exception as fault:  # noqa: BLE001 - its caller raises it when all have had their turn
+                troubles.append(fault)
+        return troubles
 
     def _begin(self, batch: BatchRecord) -> None:
         lines = InputLines(
@@ -213,8 +229,11 @@ class BatchWorker:
             log.info("batches: %d answers came too late", kept.count(False))
 
     def _put_back(self, returns: list[tuple[Item, Verdict]]) -> None:
+        alike: dict[tuple[float, bool], list[Item]] = {}
         for item, verdict in returns:
-            self._claims.put_back([item], after_s=verdict.after_s, tried=verdict.failed)
+            alike.setdefault((verdict.after_s, verdict.failed), []).append(item)
+        for (after_s, tried), items in alike.items():
+            self._claims.put_back(items, after_s=after_s, tried=tried)
 
 
 async def set_or_later(event: asyncio.Event) -> None:

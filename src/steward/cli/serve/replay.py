@@ -15,12 +15,13 @@ import typer
 
 from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
-from steward.cli.serve.plan import EstimatorName, policy_choice, read_trace
+from steward.cli.serve.plan import read_trace
 from steward.cli.serve.simulate import (
     BatchS,
     BatchShare,
     BurstCv,
     ClassName,
+    EstimatorName,
     ItlS,
     KvTokens,
     PolicyName,
@@ -30,6 +31,7 @@ from steward.cli.serve.simulate import (
     Seed,
     Traces,
     TtftS,
+    policy_choice,
 )
 from steward.errors import StewardError
 

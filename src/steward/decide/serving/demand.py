@@ -144,17 +144,18 @@ def _until_deadline(
 
 def _limits(promised: Iterable[float | None]) -> Floats:
     """Return the promises of all classes; infinite where none is given."""
-    return np.array([np.inf if each is None else each for each in promised])
+    return np.array([np.inf if each is None else each for each in promised], np.float64)
 
 
 def _answer_tokens(view: ServingView, rows: Ints) -> Floats:
     """Return how many tokens answers are expected to have, at least those that they have."""
     least = view.requests.generated_tokens[rows] + 1.0
-    usual = np.maximum(USUAL_OUTPUT_TOKENS, least)
+    usual: Floats = np.maximum(USUAL_OUTPUT_TOKENS, least)
     if view.forecasts is None:
         return usual
     known = view.forecasts.output_tokens[rows]
-    return np.where(np.isfinite(known) & (known > 0), np.maximum(known, least), usual)
+    found: Floats = np.where(np.isfinite(known) & (known > 0), np.maximum(known, least), usual)
+    return found
 
 
 def nominal_work_s(view: ServingView, kind: int, rows: Ints) -> Floats:

@@ -127,10 +127,10 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
 
     The same seed gives the same answer. Exit status 1: no count of any type suffices.
     """
+    from steward.learn.step_profiles import instance_types
     from steward.model.serving.instance_type import H200_LLAMA_8B
     from steward.sim.serving.plan import PlanOptions
     from steward.sim.serving.plan import plan as planned
-    from steward.sim.serving.profiles import instance_types
     from steward.sim.serving.simulate import warm_up
 
     asked = PlanOptions(

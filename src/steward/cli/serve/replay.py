@@ -173,8 +173,8 @@ def _patience_s(trace: RequestTrace) -> float:
 
 
 def _kinds(profile: Any, kv_tokens: int) -> tuple[InstanceType, ...]:  # noqa: ANN401 - paths
+    from steward.learn.step_profiles import instance_types
     from steward.model.serving.instance_type import H200_LLAMA_8B
-    from steward.sim.serving.profiles import instance_types
 
     return instance_types(profile, replace(H200_LLAMA_8B, kv_tokens=kv_tokens)) if profile else ()
 

@@ -272,7 +272,7 @@ def _read(traces: list[str], asked: RequestOptions) -> RequestTrace:
 def _fleet(
     trace: RequestTrace, files: list[Path], like: InstanceType, asked: tuple[int, float | None, int]
 ) -> Fleet:
-    from steward.sim.serving.profiles import instance_types
+    from steward.learn.step_profiles import instance_types
     from steward.sim.serving.simulate import Fleet, draw_failures
 
     instances, mtbf_s, seed = asked

@@ -98,6 +98,16 @@ def test_a_wide_bound_alone_interrupts_nobody() -> None:
     assert Qlm().dispatch(replace(expected, forecasts=doubtful)).evict == ()
 
 
+def test_a_bound_is_no_wider_than_chance_makes_it() -> None:
+    seen = expecting(fresh(view(queue=[0], room=[1])), [1.0] * 10, [0.0])
+    assert seen.forecasts is not None
+    widened = replace(seen, forecasts=replace(seen.forecasts, bound_sds=40.0))
+    narrow = replace(seen, forecasts=replace(seen.forecasts, bound_sds=0.7))
+
+    assert demand_of(widened, seen.queue).sds == 1.3
+    assert demand_of(narrow, seen.queue).sds == 0.7
+
+
 def test_a_model_that_lacks_instances_gets_one_that_another_can_spare() -> None:
     types = (kind("m"), kind("n"))
     seen = view(

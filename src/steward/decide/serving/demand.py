@@ -23,6 +23,9 @@ Ints = NDArray[np.int64]
 USUAL_OUTPUT_TOKENS = 256.0  # of an answer of which nothing is known
 USUAL_OUTPUT_SPREAD = 1.0  # standard deviation of its length, as a share of it
 USUAL_SPREAD = 0.5  # standard deviation of a request's work, as a share of it
+# Standard deviations in a bound at most. The bound of forecasts is measured on waits, and widens
+# with each request that overtakes another: whoever decides on the order knows of these already.
+MOST_SDS = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +39,7 @@ class Demand:
     slack_s: Floats  # how long its beginning may wait; below zero it is expected to be late
     hopeless: NDArray[np.bool_]  # late even if it takes a quarter of what is expected
     share: float = 0.3  # bound of a wait: mean * (1 + share) + sds * sd
-    sds: float = 1.3
+    sds: float = MOST_SDS
 
     def at(self, places: Ints) -> Demand:
         """Return what is expected of some of them."""
@@ -75,7 +78,10 @@ def demand_of(view: ServingView, rows: Ints, *, sds: float = 0.0) -> Demand:
     own_s, slack_s = _until_deadline(view, rows, (first_s, run_s, longer_s))
     bounds = {}
     if view.forecasts is not None:
-        bounds = {"share": view.forecasts.bound_share, "sds": view.forecasts.bound_sds}
+        bounds = {
+            "share": view.forecasts.bound_share,
+            "sds": min(view.forecasts.bound_sds, MOST_SDS),
+        }
     return Demand(
         rows=rows,
         work_s=work_s,

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 from report import bar, finish, progress, quick
 from serving_step_times import SPLITS, errors_of
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
+from steward.learn.step_profiles import instance_types, read_profiles
 from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
 from steward.model.serving.requests import RequestTrace, merged
 from steward.model.serving.view import ServingView
 from steward.ports import ServingEstimator
 from steward.sim.serving.bursts import in_bursts, repeated, requests_per_s
-from steward.sim.serving.profiles import instance_types, read_profiles
 from steward.sim.serving.recorded import read_load, score_recorded
 from steward.sim.serving.simulate import warm_up
 from steward.sim.serving.traces import read_requests

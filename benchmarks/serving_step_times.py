@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from report import bar, finish, progress
+from steward.learn.step_profiles import Profile, read_profiles
 from steward.learn.step_times import fit_step_times, relative_errors
-from steward.sim.serving.profiles import Profile, read_profiles
 from steward.sim.traces.locate import data_folder
 
 SPLITS = 20

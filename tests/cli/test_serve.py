@@ -43,6 +43,18 @@ def test_the_same_seed_gives_the_same_answer(trace: Path) -> None:
     assert set(first["attainment"]) == {"interactive", "batch"}
 
 
+def test_a_policy_gets_the_estimates_that_were_asked_for(trace: Path) -> None:
+    asked = ("serve", "simulate", trace, "--policy", "qlm", "--rate", "400", "--json")
+    found = steward(*asked, "--estimator", "learned-waits")
+    unknown = steward(*asked, "--estimator", "learned-wait")
+
+    assert found.json["estimator"] == "learned-waits"
+    assert found.json["finished"] == 200
+    assert steward(*asked).json["estimator"] == "none"
+    assert unknown.code != 0
+    assert "learned-waits" in unknown.json["error"]["problem"]
+
+
 def test_people_get_a_table_by_class(trace: Path, tmp_path: Path) -> None:
     batch = tmp_path / "summaries.csv"
     batch.write_text("input_tokens,output_tokens\n" + "100,5\n" * 20)

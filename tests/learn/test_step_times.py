@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from steward.learn.step_profiles import read_profiles
 from steward.learn.step_times import MeasuredStep, fit_step_times, relative_errors
 from steward.model.serving.instance_type import StepTimes
-from steward.sim.serving.profiles import read_profiles
 
 TRUTH = StepTimes(
     fixed_s=0.006,

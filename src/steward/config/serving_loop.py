@@ -28,8 +28,9 @@ from steward.config.settings import Settings
 from steward.decide.serving import SCALERS
 from steward.decide.serving.scale_instances import ScaleInstances
 from steward.errors import StewardError
+from steward.learn.step_profiles import instance_types
 from steward.loop import Loop
-from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
+from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType, StepTimes
 from steward.model.serving.moment import ScalableType, ServingMoment
 from steward.model.serving.state import ServingState
 from steward.observe.serving_gateway import ServingGateway
@@ -41,7 +42,14 @@ from steward.store.journal import open_journal
 from steward.store.learned import LearnedStates
 from steward.store.recording import Recording
 
-__all__ = ["ServingRunner", "assemble_serving", "fleets_of", "gateway_of", "scaler_of"]
+__all__ = [
+    "ServingRunner",
+    "assemble_serving",
+    "fleets_of",
+    "gateway_of",
+    "scalable_of",
+    "scaler_of",
+]
 
 FOLDER = "serving"  # of the store: instances that were begun, and what this loop learned
 ENDS_WITHIN_S = 30.0
@@ -55,7 +63,7 @@ def assemble_serving(settings: Settings, *, clock: Clock) -> Loop[ServingMoment]
     stages = Stages(
         watch=Watch([ServingGateway(gateway_of(settings))], timeout_s=settings.observe.timeout_s),
         moment=ServingState(
-            [_scalable(name, each) for name, each in settings.instances.items()],
+            [scalable_of(name, each) for name, each in settings.instances.items()],
             tenant=serving.tenant,
             stale_after_s=serving.stale_after_s,
             prompt_tokens=serving.prompt_tokens,
@@ -119,14 +127,15 @@ def scaler_of(settings: Settings) -> Scaler:
         raise StewardError(problem, where="[serving.scaler_options]", hint=hint) from fault
 
 
-def _scalable(name: str, settings: InstanceSettings) -> ScalableType:
+def scalable_of(name: str, settings: InstanceSettings) -> ScalableType:
+    """Return what scalers know of a type: its limits, how fast it works, how many there may be."""
     if settings.least > settings.most:
         problem = f"at least {settings.least} are kept, and at most {settings.most} may be"
         raise StewardError(problem, where=f"[instances.{name}]", hint="let `most` be larger")
     kind = InstanceType(
         name=name,
         model=settings.model,
-        step_times=H200_LLAMA_8B.step_times,
+        step_times=_step_times(name, settings),
         gpus=settings.gpus,
         kv_tokens=settings.kv_tokens,
         max_sequences=settings.limit,
@@ -135,6 +144,21 @@ def _scalable(name: str, settings: InstanceSettings) -> ScalableType:
         swap_s=settings.start_s,
     )
     return ScalableType(type=kind, fleet=settings.fleet, least=settings.least, most=settings.most)
+
+
+def _step_times(name: str, settings: InstanceSettings) -> StepTimes:
+    """Return how long steps take: as measured, or an 8B model's on one H200."""
+    if not settings.profile:
+        return H200_LLAMA_8B.step_times
+    file = Path(settings.profile).expanduser()
+    kinds = instance_types([file], H200_LLAMA_8B)
+    fitting = [each for each in kinds if each.model == settings.model]
+    if not fitting and len(kinds) > 1:
+        measured = ", ".join(each.model for each in kinds)
+        problem = f"{file} measured {measured}, not {settings.model}"
+        hint = "name the model as the profile does, or give a profile of it alone"
+        raise StewardError(problem, where=f"[instances.{name}] profile", hint=hint)
+    return (fitting or kinds)[0].step_times
 
 
 def _fleet(name: str, instance: InstanceSettings, settings: Settings) -> Fleet:

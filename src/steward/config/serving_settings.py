@@ -79,6 +79,11 @@ class InstanceSettings(Section):
     most: int = Field(1, ge=1, description="never more than so many")
     limit: int = Field(256, ge=1, description="requests in flight at most, for one instance")
     kv_tokens: int = Field(524_288, ge=16, description="tokens that its KV cache holds")
+    profile: str = Field(
+        "",
+        description="a CSV of its measured step times, as `steward serve simulate --profile` reads "
+        "it; without it scalers count with those of an 8B model on one H200",
+    )
     start_s: float = Field(
         60.0, gt=0, description="from a start to its first answer: counted against deadlines"
     )

@@ -66,6 +66,48 @@ def test_running_batch_work_makes_way_only_for_what_would_be_late() -> None:
     assert Qlm(evicts=False).dispatch(expecting(full, [1.0] * 10, [30.0])).evict == ()
 
 
+def test_an_answer_that_has_begun_still_owes_its_time_between_tokens() -> None:
+    begun_s = np.array([np.nan, 95.0] + [np.nan] * 8)
+    seen = fresh(view(queue=[1], room=[1]), arrival_s=np.full(10, 90.0), first_token_s=begun_s)
+    expected = expecting(seen, [1.0] * 10, [0.0])
+
+    # 100 tokens, 0.2 s between each two: 19.8 s from the first one on, 5 of them over, 5 to run
+    assert abs(demand_of(expected, np.array([1])).slack_s[0] - 9.8) < 1e-9
+    # 256 tokens without forecasts
+    assert demand_of(seen, np.array([1])).slack_s[0] < 95.0 + 0.2 * 255 - 100.0
+
+
+def test_an_answer_that_somebody_reads_is_not_interrupted_beyond_its_promise() -> None:
+    seen = view(queue=[0], room=[0])
+    state = np.array([1, RUNNING] + [1] * 8)
+    where = np.array([-1, 0] + [-1] * 8)
+    begun_s = np.array([np.nan, 99.5] + [np.nan] * 8)
+    full = fresh(seen, state=state, instance=where, first_token_s=begun_s)
+
+    assert Qlm().dispatch(expecting(full, [1.0] * 10, [30.0])).evict == ()
+
+
+def test_a_wide_bound_alone_interrupts_nobody() -> None:
+    seen = view(queue=[0], room=[0], ranks=[0, 1] + [0] * 8)
+    state = np.array([1, RUNNING] + [1] * 8)
+    full = fresh(seen, state=state, instance=np.array([-1, 0] + [-1] * 8))
+    expected = expecting(full, [1.0] * 10, [3.0])
+    assert expected.forecasts is not None
+    doubtful = replace(expected.forecasts, bound_sds=9.0, backlog_sd_s=np.array([30.0]))
+
+    assert Qlm().dispatch(replace(expected, forecasts=doubtful)).evict == ()
+
+
+def test_a_bound_is_no_wider_than_chance_makes_it() -> None:
+    seen = expecting(fresh(view(queue=[0], room=[1])), [1.0] * 10, [0.0])
+    assert seen.forecasts is not None
+    widened = replace(seen, forecasts=replace(seen.forecasts, bound_sds=40.0))
+    narrow = replace(seen, forecasts=replace(seen.forecasts, bound_sds=0.7))
+
+    assert demand_of(widened, seen.queue).sds == 1.3
+    assert demand_of(narrow, seen.queue).sds == 0.7
+
+
 def test_a_model_that_lacks_instances_gets_one_that_another_can_spare() -> None:
     types = (kind("m"), kind("n"))
     seen = view(

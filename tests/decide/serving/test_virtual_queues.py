@@ -145,3 +145,32 @@ def test_one_long_group_waits_so_that_many_short_ones_are_in_time() -> None:
 
     assert plan.group[0].tolist() == [1, 2, 3, 0]
     assert edf_plan(groups, queues, (0.0, 0.0)).penalty >= 3.0
+
+
+def test_no_group_is_put_where_its_model_can_no_longer_be_loaded() -> None:
+    """One queue may leave its model and not come back: what needs it has to go first."""
+    left_out = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        work_s = rng.exponential(2.0, 16)
+        groups = Groups(
+            begin=np.arange(17),
+            member=np.arange(16),
+            model=rng.integers(0, 2, 16),
+            work_s=work_s,
+            variance=(0.3 * work_s) ** 2,
+            slack_s=rng.exponential(8.0, 16),
+        )
+        queues = Queues(
+            row=np.arange(1),
+            model=np.array([1]),
+            backlog_s=np.zeros(1),
+            variance=np.ones(1),
+            swap_s=np.array([[2.0, np.inf]]),
+        )
+        plan = searched_plan(groups, queues, BOUND)
+        served = groups.model[plan.group[0, : plan.count[0]]]
+        left_out += int((groups.model == 0).sum() - (served == 0).sum())
+        assert list(served) == sorted(served, reverse=True)
+
+    assert left_out == 0

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
+from steward.learn.step_profiles import instance_types
 from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import H200_LLAMA_8B
 from steward.model.serving.view import QUEUED, RUNNING, ServingView
-from steward.sim.serving.profiles import instance_types
 from steward.sim.serving.recorded import read_load, score_recorded
 from steward.sim.serving.wait_scores import score_record
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from steward.errors import StewardError
+from steward.learn.step_profiles import instance_types, read_profiles
 from steward.model.serving.instance_type import H200_LLAMA_8B
 from steward.sim.serving.arrivals import draw_arrivals
-from steward.sim.serving.profiles import instance_types, read_profiles
 from steward.sim.serving.traces import RequestOptions, read_requests, request_folder
 
 

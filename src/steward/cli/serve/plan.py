@@ -17,6 +17,7 @@ from steward.cli.serve.simulate import (
     BatchShare,
     BurstCv,
     ClassName,
+    EstimatorName,
     Gpus,
     ItlS,
     KvTokens,
@@ -28,14 +29,15 @@ from steward.cli.serve.simulate import (
     Sequences,
     Traces,
     TtftS,
+    policy_choice,
 )
 
 if TYPE_CHECKING:
     from steward.model.serving.requests import RequestTrace
-    from steward.sim.serving.plan import Estimate, PlanOptions, PolicyChoice, Requirement
+    from steward.sim.serving.plan import Estimate, PlanOptions, Requirement
     from steward.sim.serving.prices import GpuPrice
 
-__all__ = ["EstimatorName", "plan", "policy_choice", "read_trace"]
+__all__ = ["plan", "read_trace"]
 
 Target = Annotated[
     float, typer.Option("--target", help="Share of each class that must get its promises.")
@@ -70,10 +72,6 @@ DownS = Annotated[
     float, typer.Option("--down-s", min=0, help="From a failure until the restart begins.")
 ]
 StartS = Annotated[float, typer.Option("--start-s", min=0, help="From a start until it serves.")]
-EstimatorName = Annotated[
-    str,
-    typer.Option("--estimator", metavar="NAME", help="What predicts waits for the policy."),
-]
 Prices = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,10 +127,10 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
 
     The same seed gives the same answer. Exit status 1: no count of any type suffices.
     """
+    from steward.learn.step_profiles import instance_types
     from steward.model.serving.instance_type import H200_LLAMA_8B
     from steward.sim.serving.plan import PlanOptions
     from steward.sim.serving.plan import plan as planned
-    from steward.sim.serving.profiles import instance_types
     from steward.sim.serving.simulate import warm_up
 
     asked = PlanOptions(
@@ -174,20 +172,6 @@ def plan(  # noqa: PLR0913 - a command's options are its parameters
         _print(trace, found, asked, prices, policy)
     if all(each.instances is None for each in found):
         raise typer.Exit(1)
-
-
-def policy_choice(policy: str, estimator: str) -> PolicyChoice:
-    """Return the dispatcher and estimator of these names; `none` estimates nothing."""
-    from steward.decide.serving import DISPATCHERS
-    from steward.learn.estimators.serving import SERVING_ESTIMATORS
-    from steward.registry import resolve
-    from steward.sim.serving.plan import PolicyChoice
-
-    dispatcher = resolve("dispatcher", policy, DISPATCHERS)
-    if estimator in ("", "none"):
-        return PolicyChoice(dispatcher=dispatcher)
-    chosen = resolve("serving-estimator", estimator, SERVING_ESTIMATORS)
-    return PolicyChoice(dispatcher=dispatcher, estimator=chosen)
 
 
 def read_trace(

@@ -15,12 +15,13 @@ import typer
 
 from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
-from steward.cli.serve.plan import EstimatorName, policy_choice, read_trace
+from steward.cli.serve.plan import read_trace
 from steward.cli.serve.simulate import (
     BatchS,
     BatchShare,
     BurstCv,
     ClassName,
+    EstimatorName,
     ItlS,
     KvTokens,
     PolicyName,
@@ -30,6 +31,7 @@ from steward.cli.serve.simulate import (
     Seed,
     Traces,
     TtftS,
+    policy_choice,
 )
 from steward.errors import StewardError
 
@@ -171,8 +173,8 @@ def _patience_s(trace: RequestTrace) -> float:
 
 
 def _kinds(profile: Any, kv_tokens: int) -> tuple[InstanceType, ...]:  # noqa: ANN401 - paths
+    from steward.learn.step_profiles import instance_types
     from steward.model.serving.instance_type import H200_LLAMA_8B
-    from steward.sim.serving.profiles import instance_types
 
     return instance_types(profile, replace(H200_LLAMA_8B, kv_tokens=kv_tokens)) if profile else ()
 

@@ -77,8 +77,8 @@ def score(  # noqa: PLR0913 - a command's options are its parameters
 def _read(
     trace: str, profile: Path | None, kv_tokens: int
 ) -> tuple[RequestTrace, tuple[InstanceType, ...]]:
+    from steward.learn.step_profiles import instance_types
     from steward.model.serving.instance_type import H200_LLAMA_8B
-    from steward.sim.serving.profiles import instance_types
     from steward.sim.serving.traces import read_requests
 
     like = replace(H200_LLAMA_8B, kv_tokens=kv_tokens)

@@ -14,11 +14,12 @@ from steward.cli.output import print_json, print_lines, print_table, print_warni
 if TYPE_CHECKING:
     from steward.model.serving.instance_type import InstanceType
     from steward.model.serving.requests import RequestTrace
+    from steward.sim.serving.plan import PolicyChoice
     from steward.sim.serving.result import ServingRun
     from steward.sim.serving.simulate import Fleet
     from steward.sim.serving.traces import RequestOptions
 
-__all__ = ["policies", "simulate"]
+__all__ = ["EstimatorName", "policies", "policy_choice", "simulate"]
 
 Traces = Annotated[
     list[str],
@@ -29,6 +30,10 @@ Traces = Annotated[
 PolicyName = Annotated[
     str,
     typer.Option("--policy", metavar="NAME", help="`steward serve policies` lists them."),
+]
+EstimatorName = Annotated[
+    str,
+    typer.Option("--estimator", metavar="NAME", help="What predicts waits for the policy."),
 ]
 Instances = Annotated[
     int, typer.Option("--instances", min=1, max=4096, help="How many, shared among the models.")
@@ -121,6 +126,7 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     traces: Traces,
     *,
     policy: PolicyName = "fcfs",
+    estimator: EstimatorName = "none",
     instances: Instances = 1,
     scaler: ScalerName = "fixed",
     max_instances: MaxInstances = None,
@@ -150,7 +156,7 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     The same seed gives the same answer, but for cpu_s and requests_per_cpu_s. Rows that cannot be
     used are counted and shown; requests longer than the KV cache are refused and count as missed.
     """
-    from steward.decide.serving import DISPATCHERS, SCALERS
+    from steward.decide.serving import SCALERS
     from steward.errors import unknown_name
     from steward.model.serving.instance_type import H200_LLAMA_8B
     from steward.model.serving.requests import BATCH, INTERACTIVE
@@ -159,7 +165,7 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     from steward.sim.serving.simulate import warm_up
     from steward.sim.serving.traces import RequestOptions
 
-    dispatcher = resolve("dispatcher", policy, DISPATCHERS)()
+    choice = policy_choice(policy, estimator)
     scales = None if scaler == "fixed" else resolve("scaler", scaler, SCALERS)()
     places = _places(instances, max_instances, scales=scales is not None)
     classes = (
@@ -190,11 +196,13 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
     print_warnings(_told(trace))
     with waiting("serving"):
         warm_up()
-        run = serve(trace, fleet, dispatcher, scaler=scales)
+        predicts = choice.estimator() if choice.estimator else None
+        run = serve(trace, fleet, choice.dispatcher(), scaler=scales, estimator=predicts)
     if as_json:
         about = {
             "instances": instances,
             "scaler": scaler,
+            "estimator": estimator,
             "seed": seed,
             "synthetic": trace.synthetic,
         }
@@ -202,6 +210,20 @@ def simulate(  # noqa: PLR0913 - a command's options are its parameters
         print_json({**run.as_record(), **about, "left_out": faults})
         return
     _print(run, instances)
+
+
+def policy_choice(policy: str, estimator: str) -> PolicyChoice:
+    """Return the dispatcher and estimator of these names; `none` estimates nothing."""
+    from steward.decide.serving import DISPATCHERS
+    from steward.learn.estimators.serving import SERVING_ESTIMATORS
+    from steward.registry import resolve
+    from steward.sim.serving.plan import PolicyChoice
+
+    dispatcher = resolve("dispatcher", policy, DISPATCHERS)
+    if estimator in ("", "none"):
+        return PolicyChoice(dispatcher=dispatcher)
+    chosen = resolve("serving-estimator", estimator, SERVING_ESTIMATORS)
+    return PolicyChoice(dispatcher=dispatcher, estimator=chosen)
 
 
 def policies(*, as_json: Json = False) -> None:
@@ -250,7 +272,7 @@ def _read(traces: list[str], asked: RequestOptions) -> RequestTrace:
 def _fleet(
     trace: RequestTrace, files: list[Path], like: InstanceType, asked: tuple[int, float | None, int]
 ) -> Fleet:
-    from steward.sim.serving.profiles import instance_types
+    from steward.learn.step_profiles import instance_types
     from steward.sim.serving.simulate import Fleet, draw_failures
 
     instances, mtbf_s, seed = asked

@@ -142,7 +142,7 @@ def stand_in(  # noqa: PLR0913 - a command's options
 
 def _profiled(file: Path, like: InstanceType, model: str) -> InstanceType:
     """Return the type that a profile tells of `model`, or of the first in it."""
-    from steward.sim.serving.profiles import instance_types
+    from steward.learn.step_profiles import instance_types
 
     found = instance_types([file], like)
     return next((each for each in found if each.model == model), found[0])

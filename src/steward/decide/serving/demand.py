@@ -6,6 +6,7 @@ answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,9 @@ Ints = NDArray[np.int64]
 USUAL_OUTPUT_TOKENS = 256.0  # of an answer of which nothing is known
 USUAL_OUTPUT_SPREAD = 1.0  # standard deviation of its length, as a share of it
 USUAL_SPREAD = 0.5  # standard deviation of a request's work, as a share of it
+# Standard deviations in a bound at most. The bound of forecasts is measured on waits, and widens
+# with each request that overtakes another: whoever decides on the order knows of these already.
+MOST_SDS = 1.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +39,7 @@ class Demand:
     slack_s: Floats  # how long its beginning may wait; below zero it is expected to be late
     hopeless: NDArray[np.bool_]  # late even if it takes a quarter of what is expected
     share: float = 0.3  # bound of a wait: mean * (1 + share) + sds * sd
-    sds: float = 1.3
+    sds: float = MOST_SDS
 
     def at(self, places: Ints) -> Demand:
         """Return what is expected of some of them."""
@@ -71,10 +75,13 @@ def demand_of(view: ServingView, rows: Ints, *, sds: float = 0.0) -> Demand:
     kinds = np.array([serving_type(view, model) for model in range(len(view.models))])[models]
     work_s, variance, first_s, run_s = _expected(view, rows, kinds)
     longer_s = first_s + (run_s - first_s) * (1.0 + sds * _output_spread(view, rows))
-    own_s, slack_s = _until_deadline(view, rows, first_s, longer_s)
+    own_s, slack_s = _until_deadline(view, rows, (first_s, run_s, longer_s))
     bounds = {}
     if view.forecasts is not None:
-        bounds = {"share": view.forecasts.bound_share, "sds": view.forecasts.bound_sds}
+        bounds = {
+            "share": view.forecasts.bound_share,
+            "sds": min(view.forecasts.bound_sds, MOST_SDS),
+        }
     return Demand(
         rows=rows,
         work_s=work_s,
@@ -110,23 +117,51 @@ def _output_spread(view: ServingView, rows: Ints) -> Floats:
 
 
 def _until_deadline(
-    view: ServingView, rows: Ints, first_s: Floats, run_s: Floats
+    view: ServingView, rows: Ints, takes: tuple[Floats, Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Return what a request needs from its beginning to its tightest promise, and its slack."""
-    classes = view.requests.deadline_class[rows]
-    waited_s = view.t_s - view.requests.arrival_s[rows]
-    started = np.isfinite(view.requests.first_token_s[rows])  # its first token is out already
+    """Return what a request needs from its beginning to its tightest promise, and its slack.
+
+    What it takes: until the first token, until the last one, and until that of a longer answer. A
+    request that was interrupted after its first token still owes the mean time between tokens.
+    """
+    first_s, run_s, longer_s = takes
+    requests = view.requests
+    classes = requests.deadline_class[rows]
+    waited_s = view.t_s - requests.arrival_s[rows]
+    started = np.isfinite(requests.first_token_s[rows])
+    so_far_s = requests.first_token_s[rows] - requests.arrival_s[rows]
+    each_s = _limits(each.itl_s for each in view.classes)[classes]
+    between_s = each_s * (_answer_tokens(view, rows) - 1.0)
     own_s, slack_s = np.zeros(len(rows)), np.full(len(rows), np.inf)
-    for limits, needed_s in (
-        ([each.ttft_s for each in view.classes], np.where(started, -np.inf, first_s)),
-        ([each.completion_s for each in view.classes], run_s),
+    for limit_s, needed_s in (
+        (
+            _limits(each.ttft_s for each in view.classes)[classes],
+            np.where(started, -np.inf, first_s),
+        ),
+        (np.where(started, so_far_s + between_s, np.inf), run_s),
+        (_limits(each.completion_s for each in view.classes)[classes], longer_s),
     ):
-        limit_s = np.array([np.inf if each is None else each for each in limits])[classes]
         left_s = limit_s - waited_s - needed_s
         tighter = left_s < slack_s
         own_s = np.where(tighter, needed_s, own_s)
         slack_s = np.where(tighter, left_s, slack_s)
     return own_s, slack_s
+
+
+def _limits(promised: Iterable[float | None]) -> Floats:
+    """Return the promises of all classes; infinite where none is given."""
+    return np.array([np.inf if each is None else each for each in promised], np.float64)
+
+
+def _answer_tokens(view: ServingView, rows: Ints) -> Floats:
+    """Return how many tokens answers are expected to have, at least those that they have."""
+    least = view.requests.generated_tokens[rows] + 1.0
+    usual: Floats = np.maximum(USUAL_OUTPUT_TOKENS, least)
+    if view.forecasts is None:
+        return usual
+    known = view.forecasts.output_tokens[rows]
+    found: Floats = np.where(np.isfinite(known) & (known > 0), np.maximum(known, least), usual)
+    return found
 
 
 def nominal_work_s(view: ServingView, kind: int, rows: Ints) -> Floats:
@@ -138,12 +173,8 @@ def _nominal(view: ServingView, kind: InstanceType, rows: Ints) -> tuple[Floats,
     """Return work, time to the first token and to the last one, by the type's step times."""
     requests = view.requests
     prompt = requests.prompt_tokens[rows].astype(np.float64)
-    output = np.maximum(USUAL_OUTPUT_TOKENS, requests.generated_tokens[rows] + 1.0)
-    if view.forecasts is not None:
-        known = view.forecasts.output_tokens[rows]
-        output = np.where(np.isfinite(known) & (known > 0), known, output)
     done = requests.state[rows] == DONE
-    output = np.where(done, requests.generated_tokens[rows], output)
+    output = np.where(done, requests.generated_tokens[rows], _answer_tokens(view, rows))
     mean_tokens = float((prompt + output).mean()) if len(rows) else 1.0
     batch = max(1.0, min(float(kind.max_sequences), kind.kv_tokens / mean_tokens))
     times = kind.step_times

@@ -43,12 +43,14 @@ def _of_model(view: ServingView, demand: Demand, model: int) -> list[int]:
 
 
 def _shortest_wait_s(view: ServingView, here: NDArray[np.bool_]) -> float:
-    """Return by when one of the instances begins another request, with its bound."""
+    """Return by when one of the instances is expected to begin another request.
+
+    By the mean, not the bound: what is evicted is computed twice, and who waits is less late.
+    """
     forecasts = view.forecasts
     if forecasts is None or len(forecasts.backlog_s) != len(here):
         return 0.0
-    upper_s = forecasts.upper_s(forecasts.backlog_s[here], forecasts.backlog_sd_s[here])
-    return float(upper_s.min())
+    return max(0.0, float(forecasts.backlog_s[here].min()))
 
 
 def _victims(view: ServingView, here: NDArray[np.bool_], *, least_s: float) -> list[int]:

@@ -121,6 +121,8 @@ def _queue_penalty(
         if model[g] != current:
             t_s = max(t_s, 0.0) + swap_s[q, model[g]]
             current = model[g]
+            if t_s == np.inf:
+                return np.inf  # an order that the queue cannot serve
         for m in range(begin[g], begin[g + 1]):
             mean_s = max(0.0, t_s)
             upper_s = max(0.0, t_s * (1.0 + share) + sds * math.sqrt(v))

@@ -118,7 +118,7 @@ def kind_of(settings: UpstreamSettings) -> InstanceType:
     """Return the type that estimates start from: measured, or an H200's."""
     if not settings.profile:
         return H200_LLAMA_8B
-    from steward.sim.serving.profiles import instance_types  # noqa: PLC0415 - few have one
+    from steward.learn.step_profiles import instance_types  # noqa: PLC0415 - few have one
 
     kinds = instance_types([Path(settings.profile).expanduser()], H200_LLAMA_8B)
     fitting = [each for each in kinds if each.model in settings.models]

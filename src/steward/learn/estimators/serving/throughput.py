@@ -115,5 +115,14 @@ class TypeThroughput:
         self.left_share, self.step_s = float(state["left_share"]), float(state["step_s"])
 
 
-_ARRAYS = ("factors", "batch", "ratios", "_ratio_counts", "_took_s", "_worked_s", "_gram", "_moment")
+_ARRAYS = (
+    "factors",
+    "batch",
+    "ratios",
+    "_ratio_counts",
+    "_took_s",
+    "_worked_s",
+    "_gram",
+    "_moment",
+)
 _NUMBERS = ("stretches", "full", "left_share", "step_s")

@@ -12,8 +12,8 @@ of a full batch of ShareGPT), and requests ahead times the mean time between two
 step-time model is judged on points held out (`serving_step_times.py`).
 
 Last, a real engine: four recorded loads of a llama.cpp server on an H200 (`tests/data`), one after
-the other, each moment shown as a gateway saw it. No bar; lmsys was looked at while the estimator
-was made, the others only reported.
+the other, each moment shown as a gateway saw it. No bar. All four were looked at when the form of
+the calibration was chosen, so their coverage is not a judgement of it.
 """
 
 from __future__ import annotations

@@ -202,14 +202,52 @@ def test_a_length_class_never_seen_takes_the_usual_ratio() -> None:
     assert learnt.ratio() == pytest.approx(np.full(20, 1.2), rel=0.03)
 
 
+def test_time_per_work_is_that_of_all_stretches_however_uneven_each_is() -> None:
+    learnt = TypeThroughput()
+    for _ in range(300):
+        learnt.add_work(9, 2.0, 10.0)
+        learnt.add_work(9, 18.0, 10.0)
+
+    assert learnt.ratio()[9] == pytest.approx(1.0, abs=0.05)
+
+
+def test_waits_that_were_predicted_at_once_tell_as_much_as_one() -> None:
+    one, many = WaitCalibration(), WaitCalibration()
+
+    one.observe(10.0, 1.0, 11.6, 10.0, 5.0)
+    for _ in range(100):
+        many.observe(10.0, 1.0, 11.6, 10.0, 5.0)
+
+    assert (one.turns, many.turns) == (1, 1)
+    assert 1.2 < many.sds < one.sds <= 1.6
+
+
+def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:
+    calibration = WaitCalibration()
+
+    for turn in range(50):
+        calibration.observe(0.0, 1e-9, 0.0, 5.0, 100.0 * turn)
+
+    assert 1.6 < calibration.sds <= 12.0
+
+
+def test_the_bound_stays_above_the_mean_however_many_waits_were_shorter() -> None:
+    calibration = WaitCalibration()
+
+    for turn in range(300):
+        calibration.observe(10.0, 2.0, 12.0, 6.0, 100.0 * turn)
+
+    assert calibration.sds == 0.5
+
+
 def test_the_bound_holds_nine_times_of_ten_once_it_is_calibrated() -> None:
     calibration, draw = WaitCalibration(), np.random.default_rng(0)
     held = []
-    for _ in range(6000):
+    for turn in range(6000):
         mean_s = float(draw.uniform(5, 50))
         wait_s = mean_s * float(np.exp(draw.normal(0.05, 0.1)))
         upper_s = mean_s + calibration.sds * 0.05 * mean_s
-        calibration.observe(mean_s, 0.05 * mean_s, upper_s, wait_s)
+        calibration.observe(mean_s, 0.05 * mean_s, upper_s, wait_s, 500.0 * turn)
         held.append(wait_s <= upper_s)
 
     assert np.mean(held[1000:]) == pytest.approx(0.9, abs=0.02)
@@ -222,7 +260,7 @@ def test_the_bound_holds_nine_times_of_ten_once_it_is_calibrated() -> None:
 def test_short_waits_are_not_compared_and_nothing_is_known_at_first() -> None:
     calibration = WaitCalibration()
 
-    calibration.observe(0.2, 0.1, 0.3, 0.4)
+    calibration.observe(0.2, 0.1, 0.3, 0.4, 0.0)
 
     assert calibration.figures().count == 0
     assert np.isnan(calibration.figures().coverage)

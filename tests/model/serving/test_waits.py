@@ -97,7 +97,8 @@ def test_a_request_waits_for_the_work_ahead_of_it_and_for_its_own_prompt() -> No
 
     assert found.begin_s.tolist() == [5.0, 7.0, 10.0]
     assert found.mean_s.tolist() == [6.0, 8.0, 11.0]
-    assert found.upper_s == pytest.approx(found.mean_s * 1.1)
+    assert found.sd_s == pytest.approx([0.5, 0.5, 0.5])  # of the second until the first token
+    assert found.upper_s == pytest.approx(found.mean_s * 1.1 + 0.5)
 
 
 def test_what_fits_into_the_batch_does_not_wait() -> None:

@@ -20,7 +20,7 @@ __all__ = ["ExpectedWaits", "backlogs", "expected_waits"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FIRST_TOKEN_SD = 0.5  # the time from being begun to the first token is off by this share of it
+_FIRST_TOKEN_SD = 0.5  # the time from being begun to the first token is off by this share of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +129,7 @@ def _begin_in_order(
         begin_s, sd_s = positive_part(clock[chosen], spread_s)
         times[0, place] = begin_s
         times[1, place] = begin_s + first_token_s[kind, r]
-        times[2, place] = math.hypot(sd_s, FIRST_TOKEN_SD * first_token_s[kind, r])
+        times[2, place] = math.hypot(sd_s, _FIRST_TOKEN_SD * first_token_s[kind, r])
         clock[chosen] += work_s[kind, r]
         variance[chosen] += work_sd_s[kind, r] ** 2
         doubt_s[chosen] += work_doubt_s[kind, r]

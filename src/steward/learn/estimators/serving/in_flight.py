@@ -82,7 +82,7 @@ class KnownRequests(NamedTuple):
     is_open: Array  # 1: in `open`
     open: Array  # rows that have not ended, in no order
     counts: Array  # how many are open; were compared; and the version rows were filled with
-    compared: Array  # [place, 4] mean, sd, bound, wait of those that got their first token
+    compared: Array  # [place, 5] mean, sd, bound, wait, when, of those that got a first token
     columns: Array  # [7, type, row] as in ServingForecasts
 
 
@@ -264,6 +264,7 @@ def _compare(seen: Seen, known: KnownRequests, r: int) -> None:
         if place < len(known.compared):
             known.compared[place, :3] = known.predicted[r, 1:]
             known.compared[place, 3] = first_s - known.predicted[r, 0]
+            known.compared[place, 4] = known.predicted[r, 0]
             known.counts[1] = place + 1
         known.predicted[r, 0] = np.nan
 

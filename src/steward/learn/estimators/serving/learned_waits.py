@@ -183,8 +183,8 @@ class LearnedWaits:
 
     def _compare(self) -> None:
         known = self._known
-        for mean_s, sd_s, upper_s, wait_s in known.compared[: known.counts[1]].tolist():
-            self._calibration.observe(mean_s, sd_s, upper_s, wait_s)
+        for compared in known.compared[: known.counts[1]].tolist():
+            self._calibration.observe(*compared)
 
     def _measure(self, view: ServingView, totals: Floats) -> None:
         """Learn from stretches of instances' time that are over."""
@@ -349,7 +349,7 @@ def _known(rows: int, types: int) -> KnownRequests:
         is_open=np.zeros(rows, np.int64),
         open=np.zeros(rows, np.int64),
         counts=np.zeros(3, np.int64),
-        compared=np.zeros((_COMPARED, 4)),
+        compared=np.zeros((_COMPARED, 5)),
         columns=np.zeros((7, types, rows)),
     )
 

@@ -24,7 +24,7 @@ def main() -> None:
         record = calibrate_memory(inside)
         compared += [_compared(row, record) for row in held]
     shared = [each for each in compared if each["source"] == "shared"]
-    figures = {
+    figures: dict[str, Any] = {
         "rows": len(compared),
         "shared_rows": _figures(shared),
         "all_rows": _figures(compared),

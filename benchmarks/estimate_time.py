@@ -5,6 +5,8 @@ The form of the model (classes of operators, host against device) was chosen on 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from model_traces import Row, calibrate_time, folds, rows
@@ -27,7 +29,7 @@ def main() -> None:
         progress(f"{len(compared)} of {len(found)}")
     shared = [each for each in compared if each[0].source == "shared"]
     device = [each[1] for each in shared if each[2] < 0.3]
-    figures = {
+    figures: dict[str, Any] = {
         "rows": len(shared),
         "mean_error": float(np.mean([each[1] for each in shared])),
         "median_error": float(np.median([each[1] for each in shared])),

@@ -1,8 +1,7 @@
-"""`steward estimate model` and `score`: what a model needs by its graph."""
+"""`steward estimate model`: what a model needs, by its graph."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,7 @@ from steward.cli.words import number
 if TYPE_CHECKING:
     from steward.learn.estimators.model_graphs.answers import ModelEstimate, Range
 
-__all__ = ["model", "score"]
+__all__ = ["model"]
 
 
 def model(  # noqa: PLR0913 - options of a command
@@ -69,36 +68,6 @@ def model(  # noqa: PLR0913 - options of a command
     _print(found)
 
 
-def score(
-    file: Annotated[Path, typer.Argument(help="A CSV with the columns of estimator_truth.csv.")],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Compare estimates with measured configurations, row by row."""
-    from steward.learn.estimators.model_graphs.answers import new_worker
-    from steward.learn.estimators.model_graphs.scores import read_truth, score
-
-    rows = read_truth(file)
-    worker = new_worker()
-    try:
-        found = score(rows, worker)
-    finally:
-        if worker is not None:
-            worker.close()
-    if as_json:
-        print_json(found)
-        return
-    memory = found["memory"]
-    table = [
-        ("memory, mean error", _share(memory["mean_error"])),
-        ("memory above q95", _share(memory["above_q95"])),
-        ("time, mean error", _share(found["time"]["mean_error"])),
-    ]
-    print_table(("figure", "value"), table, empty="")
-    for each in found["not_answered"]:
-        print_note(f"line {each['line']}, {each['model']}: {each['problem']}")
-
-
 def _print(found: ModelEstimate) -> None:
     print_table(
         ("quantity", "low", "likely", "high", "because"),
@@ -123,7 +92,3 @@ def _row(name: str, value: Range | None, unit: float) -> tuple[str, ...]:
         return (name, "unknown", "unknown", "unknown", "")
     parts = (value.low, value.likely, value.high)
     return (name, *(number(each / unit) for each in parts), value.because)
-
-
-def _share(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.1%}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steward.cli import estimate_model
+from steward.cli.estimate.model import model
+from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table, print_warnings
 from steward.cli.words import number, span
@@ -100,8 +101,8 @@ def _row(each: Forecast) -> tuple[str, ...]:
 
 
 app.command(name="job")(job)
-app.command(name="model")(estimate_model.model)
-app.command(name="score")(estimate_model.score)
+app.command(name="model")(model)
+app.command(name="score")(score)
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
 _NAMES = {"run.left_s": "run time"}

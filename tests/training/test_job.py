@@ -408,6 +408,23 @@ def test_children_of_the_training_still_end_by_term(tmp_path: Path) -> None:
     assert CheckpointFolder(tmp_path).listed() == []
 
 
+def test_a_forked_child_has_the_handlers_from_before_the_training(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    _, job = attached(tmp_path, 9)
+    fork = multiprocessing.get_context("fork")
+    unchanged = fork.Value("b", 0)
+
+    def look() -> None:
+        unchanged.value = signal.getsignal(signal.SIGTERM) == before
+
+    worker = fork.Process(target=look)
+    worker.start()
+    worker.join(LONG_S)
+    job.close()
+
+    assert unchanged.value == 1
+
+
 def test_a_corrupt_checkpoint_is_fallen_back_from_and_reported(job_folder: Path) -> None:
     trained(None, until_step=5)
     trained(None, until_step=9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -38,10 +39,11 @@ class SignalFlag:
         for number in (signal.SIGUSR2, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._handle)
             self.names.append(number.name.removeprefix("SIG"))
+        _installed.add(self)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         previous: Callable[[int, FrameType | None], object] | int | None = self._previous[number]
-        if os.getpid() != self._pid:  # a forked child, such as a worker of a loader: not the job
+        if os.getpid() != self._pid:  # a child that was forked a moment ago, see _restore_in_child
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
             os.kill(os.getpid(), number)
             return
@@ -58,8 +60,24 @@ class SignalFlag:
         """Install the previous handlers again, where nothing was installed since."""
         for number, previous in self._previous.items():
             if signal.getsignal(number) == self._handle:
-                signal.signal(number, previous)
+                signal.signal(number, signal.SIG_DFL if previous is None else previous)
         self._previous = {}
+
+
+_installed: weakref.WeakSet[SignalFlag] = weakref.WeakSet()
+
+
+def _restore_in_child() -> None:
+    """Give a forked child, such as a worker of a loader, the handlers from before the training.
+
+    Ours would run there only between two Python instructions: a child that has just gone to sleep
+    in C would sleep on after a signal to end.
+    """
+    for each in list(_installed):
+        each.restore()
+
+
+os.register_at_fork(after_in_child=_restore_in_child)
 
 
 class RequestFile:

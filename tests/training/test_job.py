@@ -391,6 +391,15 @@ def test_a_state_dict_that_raises_does_not_end_the_training(job_folder: Path) ->
     assert "model: state_dict() raised RuntimeError('not built yet')" in answer["why"]
 
 
+@pytest.fixture
+def plain_term() -> Iterator[None]:
+    """Let TERM end a process, whatever an earlier test of this process installed."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("plain_term")
 def test_children_of_the_training_still_end_by_term(tmp_path: Path) -> None:
     _, job = attached(tmp_path, 9)
     fork = multiprocessing.get_context("fork")
@@ -423,6 +432,24 @@ def test_a_forked_child_has_the_handlers_from_before_the_training(tmp_path: Path
     job.close()
 
     assert unchanged.value == 1
+
+
+@pytest.mark.usefixtures("plain_term")
+def test_a_forked_child_has_them_also_where_one_training_began_in_another(tmp_path: Path) -> None:
+    jobs = [attached(tmp_path / str(number), 9)[1] for number in range(5)]
+    fork = multiprocessing.get_context("fork")
+    found = fork.Value("b", 0)
+
+    def look() -> None:
+        found.value = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    worker = fork.Process(target=look)
+    worker.start()
+    worker.join(LONG_S)
+    for job in reversed(jobs):
+        job.close()
+
+    assert found.value == 1
 
 
 def test_a_corrupt_checkpoint_is_fallen_back_from_and_reported(job_folder: Path) -> None:

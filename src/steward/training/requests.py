@@ -39,10 +39,11 @@ class SignalFlag:
         for number in (signal.SIGUSR2, signal.SIGTERM):
             self._previous[number] = signal.signal(number, self._handle)
             self.names.append(number.name.removeprefix("SIG"))
-        _installed.add(self)
+        _installed.append(weakref.ref(self, _installed.remove))
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        previous: Callable[[int, FrameType | None], object] | int | None = self._previous[number]
+        previous: Callable[[int, FrameType | None], object] | int | None
+        previous = self._previous.get(number)  # nothing once restored: a later handler calls this
         if os.getpid() != self._pid:  # a child that was forked a moment ago, see _restore_in_child
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
             os.kill(os.getpid(), number)
@@ -64,17 +65,19 @@ class SignalFlag:
         self._previous = {}
 
 
-_installed: weakref.WeakSet[SignalFlag] = weakref.WeakSet()
+_installed: list[weakref.ref[SignalFlag]] = []  # oldest first
 
 
 def _restore_in_child() -> None:
     """Give a forked child, such as a worker of a loader, the handlers from before the training.
 
     Ours would run there only between two Python instructions: a child that has just gone to sleep
-    in C would sleep on after a signal to end.
+    in C would sleep on after a signal to end. The newest first: each has the one before it.
     """
-    for each in list(_installed):
-        each.restore()
+    for reference in reversed(_installed):
+        flag = reference()
+        if flag is not None:
+            flag.restore()
 
 
 os.register_at_fork(after_in_child=_restore_in_child)

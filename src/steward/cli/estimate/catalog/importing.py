@@ -19,7 +19,7 @@ from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
     from steward.clients.catalogs import Carbon, GpuNames, Imported
-    from steward.model.planning.catalog import Source
+    from steward.model.planning.catalog import CatalogSite, Engine, Queue, Source
 
 __all__ = ["import_"]
 
@@ -106,7 +106,10 @@ def import_(  # noqa: PLR0913 - options of a command
         carbon=read_carbon(_read(carbon), where=str(carbon)) if carbon is not None else {},
         gpu_rate=gpu_rate,
     )
-    found = _placed(_KINDS[kind](given), given, region)
+    imported = _KINDS[kind](given)
+    if kind in _LIVE:
+        imported = replace(imported, notes=(*imported.notes, *given.names.note()))
+    found = _placed(imported, given, region)
     if not given.source.as_of and kind not in _DATED:
         found = replace(found, notes=(*found.notes, "as of when it holds is not known: --as-of"))
     catalog = Catalog(sites=found.sites, accelerators=found.accelerators)
@@ -164,7 +167,49 @@ def _carbon(given: _Given) -> Imported:
     return carbon_sites(carbon, source=given.source)
 
 
+def _slurm(given: _Given) -> Imported:
+    from steward.clients.catalogs import Imported
+    from steward.clients.slurm.site_queues import read_slurm_site
+    from steward.model.planning.catalog import Engine
+
+    found = read_slurm_site(given.texts, source=given.source, where=given.where)
+    site = _one_site(given, Engine.SLURM, found.queues)
+    return Imported(sites=(site,), notes=(*found.notes, *_taken_for(found.queues, site)))
+
+
+def _kubernetes(given: _Given) -> Imported:
+    from steward.clients.catalogs import Imported
+    from steward.clients.kubernetes.site_queues import read_kubernetes_site
+    from steward.model.planning.catalog import Engine
+
+    found = read_kubernetes_site(_only(given), source=given.source, where=given.where)
+    site = replace(_one_site(given, Engine.KUBERNETES, found.queues), region=found.region)
+    return Imported(sites=(site,), notes=(*found.notes, *_taken_for(found.queues, site)))
+
+
+def _one_site(given: _Given, engine: Engine, queues: tuple[Queue, ...]) -> CatalogSite:
+    from steward.model.planning.catalog import CatalogSite
+
+    if not given.site:
+        problem = "the site has no name"
+        raise StewardError(problem, where=given.where, hint="give it one by --site NAME")
+    named = tuple(replace(each, gpu_model=given.names.name(each.gpu_model)) for each in queues)
+    return CatalogSite(name=given.site, engine=engine, queues=named, source=given.source)
+
+
+def _taken_for(queues: tuple[Queue, ...], site: CatalogSite) -> list[str]:
+    """Return what the names of GPUs were taken for: an a100 may have 40 GB or 80."""
+    pairs = zip(queues, site.queues, strict=True)
+    taken = {(old.gpu_model, new.gpu_model) for old, new in pairs if old.gpu_model != new.gpu_model}
+    return [
+        f"'{old}' is taken for {new}: correct `gpu_model` if it is another"
+        for old, new in sorted(taken)
+    ]
+
+
 _KINDS: Mapping[str, Callable[[_Given], Imported]] = {
+    "slurm": _slurm,
+    "kubernetes": _kubernetes,
     "prices": _prices,
     "sites": _sites,
     "gpus": _gpus,

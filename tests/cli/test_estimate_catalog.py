@@ -135,6 +135,35 @@ def test_a_faulty_catalogue_of_the_configuration_stops_with_its_place(folder: Pa
     assert "did you mean 'slurm'?" in answer.err
 
 
+def test_a_broken_catalogue_can_be_imported_anew(folder: Path) -> None:
+    (folder / "site.yaml").write_text("sites: 3")
+    files = (RECORDED / "scontrol-partitions.txt", RECORDED / "scontrol-nodes.txt")
+    given = ("--site", "bed", "--out", folder / "site.yaml", "--config", folder / "steward.toml")
+
+    made = steward("estimate", "catalog", "import", "slurm", *files, *given)
+
+    assert made.code == 0
+    assert "the catalogue is not used to name GPUs" in made.err
+    assert steward("estimate", "catalog", "check", folder / "site.yaml").code == 0
+
+
+def test_nodes_of_a_kubernetes_are_imported_from_a_file(folder: Path) -> None:
+    labels = '{"nvidia.com/gpu.product": "NVIDIA-H200", "topology.kubernetes.io/region": "eu"}'
+    has = '{"cpu": "64", "memory": "1024Gi", "nvidia.com/gpu": "8"}'
+    meta = f'{{"uid": "1", "name": "n1", "labels": {labels}}}'
+    node = f'{{"kind": "Node", "metadata": {meta}, "status": {{"allocatable": {has}}}}}'
+    (folder / "nodes.json").write_text(f'{{"items": [{node}]}}')
+
+    answer = steward(
+        "estimate", "catalog", "import", "kubernetes", folder / "nodes.json", "--site", "kube"
+    )
+
+    assert answer.code == 0
+    assert "gpu_model: H200-SXM-141GB" in answer.out
+    assert "region: eu" in answer.out
+    assert "memory_per_node: 1024 GiB" in answer.out
+
+
 def test_files_are_checked_whole(folder: Path) -> None:
     (folder / "bad.yaml").write_text("sites: [{name: a, engine: x}, {engine: slurm, nome: b}]")
 

@@ -19,7 +19,7 @@ from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
     from steward.clients.catalogs import Carbon, GpuNames, Imported
-    from steward.model.planning.catalog import CatalogSite, Engine, Queue, Source
+    from steward.model.planning.catalog import Accelerator, CatalogSite, Engine, Queue, Source
 
 __all__ = ["import_"]
 
@@ -102,14 +102,14 @@ def import_(  # noqa: PLR0913 - options of a command
         source=FactSource(
             text=source or ", ".join(file.name for file in files), as_of=as_of or default
         ),
-        names=GpuNames(open_catalog(config, data).catalog.accelerators),
+        names=GpuNames(_accelerators(config, data)),
         carbon=read_carbon(_read(carbon), where=str(carbon)) if carbon is not None else {},
         gpu_rate=gpu_rate,
     )
     imported = _KINDS[kind](given)
     if kind in _LIVE:
         imported = replace(imported, notes=(*imported.notes, *given.names.note()))
-    found = _placed(imported, given, region)
+    found = _placed(imported, given, region, all_sites=kind in _LIVE)
     if not given.source.as_of and kind not in _DATED:
         found = replace(found, notes=(*found.notes, "as of when it holds is not known: --as-of"))
     catalog = Catalog(sites=found.sites, accelerators=found.accelerators)
@@ -129,6 +129,17 @@ def import_(  # noqa: PLR0913 - options of a command
     else:
         what = f"{len(found.sites)} sites, {queues} queues, {len(found.accelerators)} accelerators"
         print_lines([f"{what} in {out}"])
+
+
+def _accelerators(config: Path | None, data: Path | None) -> tuple[Accelerator, ...]:
+    """Return those of the catalogue; an import may be what repairs a broken one."""
+    from steward.store.catalog import builtin_file, read_packages
+
+    try:
+        return open_catalog(config, data).catalog.accelerators
+    except StewardError as fault:
+        print_warnings([f"the catalogue is not used to name GPUs: {fault}"])
+        return read_packages([builtin_file()])[0].catalog.accelerators
 
 
 def _prices(given: _Given) -> Imported:
@@ -219,10 +230,10 @@ _LIVE = ("slurm", "kubernetes")  # as of when the file was written
 _DATED = ("sites",)  # each row has its day
 
 
-def _placed(found: Imported, given: _Given, region: str) -> Imported:
+def _placed(found: Imported, given: _Given, region: str, *, all_sites: bool) -> Imported:
     """Take the sites that are wanted, and give them the carbon of their region."""
     sites = found.sites
-    if given.site and len(sites) != 1:
+    if given.site and not all_sites:
         sites = tuple(each for each in sites if fnmatchcase(each.name, given.site))
         if not sites:
             names = ", ".join(each.name for each in found.sites[:20])

@@ -96,11 +96,11 @@ class MappingTree(NamedTuple):
 Tree = Scalar | ListTree | MappingTree
 
 
-def read_documents(text: str, *, file: str) -> Iterator[Tree]:
+def read_documents(text: str, *, file: str, most_nodes: int = MAX_NODES) -> Iterator[Tree]:
     """Yield every document of a text, or raise `TreeError` at the first syntax error."""
     _refuse_if_large(text, file)
     try:
-        yield from _documents(text, file)
+        yield from _documents(text, file, most_nodes)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = _place(mark, file) if mark else SourceLocation(file=file, line=1, column=1)
@@ -122,16 +122,16 @@ def _refuse_if_large(text: str, file: str) -> None:
         problem = f"this is no text: character {error.start} cannot be written as UTF-8"
         raise TreeError(problem, place=start) from error
     if size > MAX_BYTES:
-        problem = f"a rule file of more than {MAX_BYTES >> 20} MiB, which is the most that is read"
-        raise TreeError(problem, place=start, hint="is it a rule file? if so, split it")
+        problem = f"a file of more than {MAX_BYTES >> 20} MiB, which is the most that is read"
+        raise TreeError(problem, place=start, hint="is it the right file? if so, split it")
 
 
-def _documents(text: str, file: str) -> Iterator[Tree]:
+def _documents(text: str, file: str, most_nodes: int) -> Iterator[Tree]:
     composer: _Composer | None = None
     before = 0  # one limit for the whole file: documents are cheap to write
     for event in yaml.parse(text, Loader=LOADER):
         if type(event) is yaml.DocumentStartEvent:
-            composer = _Composer(file=file, before=before)
+            composer = _Composer(file=file, before=before, most_nodes=most_nodes)
         elif composer is not None:
             composer.add_event(event)
             if composer.root is not None:
@@ -156,6 +156,7 @@ class _Composer:
 
     file: str
     before: int  # values in earlier documents
+    most_nodes: int
     root: Tree | None = None
     open: list[_Open] = field(default_factory=list)
     anchors: dict[str, Tree] = field(default_factory=dict)
@@ -188,14 +189,14 @@ class _Composer:
         quoted = not event.implicit[0]
         if tag is not None:
             if tag not in KNOWN_TAGS and tag != "!":
-                problem = f"rule files hold no tags, and this is {tag}"
+                problem = f"tags are not allowed, and this is {tag}"
                 raise TreeError(problem, place=_place(mark, self.file))
             quoted = quoted and tag in ("!", TAG + "str")
         return Scalar(event.value, quoted, self.file, mark.line + 1, mark.column + 1)
 
     def _begin(self, event: yaml.CollectionStartEvent, place: SourceLocation) -> None:
         if event.tag is not None:
-            raise TreeError(f"rule files hold no tags, and this is {event.tag}", place=place)
+            raise TreeError(f"tags are not allowed, and this is {event.tag}", place=place)
         if len(self.open) >= MAX_DEPTH:
             raise TreeError(f"more than {MAX_DEPTH} levels inside one another", place=place)
         is_mapping = isinstance(event, yaml.MappingStartEvent)
@@ -213,8 +214,8 @@ class _Composer:
 
     def _add(self, tree: Tree, anchor: str | None) -> None:
         self.count += 1
-        if self.before + max(self.count, tree.size) > MAX_NODES:
-            problem = f"more than {MAX_NODES} values, with anchors unfolded"
+        if self.before + max(self.count, tree.size) > self.most_nodes:
+            problem = f"more than {self.most_nodes} values, with anchors unfolded"
             hint = "an anchor that holds aliases grows with every level"
             raise TreeError(problem, place=tree.place, hint=hint)
         if anchor is not None:

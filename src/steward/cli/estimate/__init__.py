@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steward.cli.estimate.greener import greener
 from steward.cli.estimate.model import model
 from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
@@ -101,6 +102,7 @@ def _row(each: Forecast) -> tuple[str, ...]:
 
 
 app.command(name="job")(job)
+app.command(name="greener")(greener)
 app.command(name="model")(model)
 app.command(name="score")(score)
 

@@ -12,7 +12,7 @@ __all__ = ["Choice", "Plan", "PlanRequest", "Range", "Rejected", "Way"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Range:
-    """A value: in nine of ten cases it is between `low` and `high`, as often above as below `mid`."""
+    """A value: in nine of ten cases between `low` and `high`, as often above as below `mid`."""
 
     low: float
     mid: float

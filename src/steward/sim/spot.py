@@ -124,8 +124,5 @@ def offline_cost(trial: SpotTrial, there: Capacities) -> float:
 
 def _after(value: Floats, first: int, begun: int, *, lost: bool) -> Floats:
     """Return what comes after a step in a place whose start has `begun` steps left."""
-    if begun:
-        return value[0 if lost else first + begun - 1]
-    done = value[0 if lost else first]
-    shifted: Floats = np.concatenate([done[:1], done[:-1]])
-    return shifted
+    after: Floats = value[0 if lost else first + max(begun - 1, 0)]
+    return after if begun else np.concatenate([after[:1], after[:-1]])

@@ -165,11 +165,8 @@ def _restarting(mode: int, on: Capacity, restart: int) -> int:
 
 def _ran(after: Floats, on: Capacity, begun: int, restart: int) -> Floats:
     """Return what comes after a step on this capacity, by work left before it."""
-    if begun > 0:
-        return after[_mode(on, begun - 1, restart)]
-    done = after[_mode(on, 0, restart)]
-    shifted: Floats = np.concatenate([done[:1], done[:-1]])
-    return shifted
+    then: Floats = after[_mode(on, max(begun - 1, 0), restart)]
+    return then if begun else np.concatenate([then[:1], then[:-1]])
 
 
 def _finite(values: Floats) -> Floats:

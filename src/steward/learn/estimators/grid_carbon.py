@@ -156,7 +156,8 @@ def _features(x: Floats, at: Ints, ahead_h: int) -> Floats:
         return mean
 
     def mean(newest_h: int, oldest_h: int) -> Floats:
-        return (sums[at - newest_h] - sums[at - oldest_h]) / (oldest_h - newest_h)
+        means: Floats = (sums[at - newest_h] - sums[at - oldest_h]) / (oldest_h - newest_h)
+        return means
 
     near = target - DAY_H
     near = np.where(

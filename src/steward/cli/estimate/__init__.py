@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steward.cli.estimate import catalog
+from steward.cli.estimate.greener import greener
 from steward.cli.estimate.model import model
 from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
@@ -102,6 +103,7 @@ def _row(each: Forecast) -> tuple[str, ...]:
 
 
 app.command(name="job")(job)
+app.command(name="greener")(greener)
 app.command(name="model")(model)
 app.command(name="score")(score)
 app.add_typer(catalog.app, name="catalog")

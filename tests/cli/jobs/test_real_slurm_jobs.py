@@ -365,6 +365,31 @@ def test_wrong_input_is_refused_in_words(bed: SlurmBed) -> None:
     assert all("Slurm has no such job" in each.err for each in answers[2:])
 
 
+@pytest.mark.parametrize("asked", [("--gpus", "1000"), ("--gpus", "-1")])
+def test_what_no_node_can_ever_run_is_refused_as_by_sbatch(
+    bed: SlurmBed, asked: tuple[str, str]
+) -> None:
+    answer = jobs(bed, "submit", "-A", "bio", *asked, "--", "true")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "Requested node configuration is not available" in answer.err
+    assert "sinfo" in answer.err
+    until(lambda: not bed.run("squeue", "--noheader"), why="its end")
+
+
+def test_a_job_waits_for_nodes_that_are_only_drained(bed: SlurmBed) -> None:
+    every = f"NodeName={','.join(bed.nodes)}"
+    bed.run("scontrol", "update", every, "State=DRAIN", "Reason=a test")
+    try:
+        id_ = submit(bed, "--gpus", "1", "--", "true")
+        waits = shown(bed, id_)["state"]
+    finally:
+        bed.run("scontrol", "update", every, "State=RESUME")
+
+    assert waits == "waiting"
+    assert jobs(bed, "wait", id_).code == 0
+
+
 def test_the_job_of_another_user_is_refused(bed: SlurmBed) -> None:
     id_ = submit(bed, "--", "sleep", "600")
     wait_state(bed, id_, "running")

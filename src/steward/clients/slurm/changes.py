@@ -18,6 +18,7 @@ __all__ = [
     "shown",
     "signal_batch",
     "submit",
+    "try_submit",
     "unreserve",
     "update_job",
 ]
@@ -117,3 +118,8 @@ def unreserve(name: str) -> Command:
 def submit(options: Iterable[str], script: str, arguments: Iterable[str] = ()) -> Command:
     """Submit a script, held."""
     return ("sbatch", "--parsable", "--hold", *options, script, *arguments)
+
+
+def try_submit(options: Iterable[str], script: str, arguments: Iterable[str] = ()) -> Command:
+    """Ask whether a script could run: with `--hold`, Slurm does not look at what it asks for."""
+    return ("sbatch", "--test-only", *options, script, *arguments)

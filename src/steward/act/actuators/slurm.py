@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from steward.act.slurm import node_plans
+from steward.act.slurm.by_hand import typed_by_hand
 from steward.act.slurm.job_plans import JobPlans
 from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
@@ -39,6 +40,7 @@ from steward.model.actions import (
     Tell,
     Undrain,
 )
+from steward.model.by_hand import ByHand
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 from steward.model.identity import DecisionId, JobId
@@ -195,6 +197,10 @@ class Slurm:
     def commands(self, decision: Decision, t_s: float) -> Plan:
         """Return what would be run now, without running it."""
         return self._plan(decision, t_s)
+
+    def by_hand(self, decision: Decision, t_s: float) -> ByHand:
+        """Return what a person would type for a decision now."""
+        return typed_by_hand(decision, lambda: self._plan(decision, t_s))
 
     # -- planning ------------------------------------------------------------------------------
 

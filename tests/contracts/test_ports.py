@@ -123,8 +123,15 @@ def views() -> dict[str, ClusterView]:
     rows = {GPU: gpu_row(0.0), OTHER: gpu_row(0.0)}
     drained.fold(Observation(frame=samples(1000.0, rows), draining={NodeId("n1"): True}))
     drained.apply(DRAIN, receipt(DRAIN, t_s=0.0))
+    troubled = moment(node("n1", 1), node("n2", 1), jobs=[job("j1", on=[GPU])])
+    rows = {GPU: gpu_row(0.9), "n2/gpu0": gpu_row(0.0)}
+    troubled.fold(Observation(frame=samples(1000.0, rows), draining={NodeId("n1"): True}))
+    troubled.apply(DRAIN, receipt(DRAIN, t_s=0.0))
+    broken = Treatment(action="drain", advice="drain it")
+    found = replace(finding("j1", GPU), subject=GPU, treatment=broken)
     return {
         "drained": drained.view(1000.0),
+        "drained, with a job on it": troubled.view(1000.0).with_findings((found,)),
         "empty": Moment().view(0.0),
         "no samples yet": view(node(), jobs=[job(on=[GPU])], busy={GPU: None, OTHER: None}),
         "idle": idle,

@@ -35,6 +35,7 @@ from steward.model.actions import (
     Reprioritise,
     Resize,
     Resume,
+    RightSize,
     Save,
     Start,
     Undrain,
@@ -527,6 +528,27 @@ def test_what_a_person_would_type_does_the_same(bed: SlurmBed) -> None:
     wait_state(bed, trains, "RUNNING")
 
     assert printed(bed, trains).count("saved") >= 2
+
+
+@pytest.mark.parametrize(
+    ("asks", "before", "count"),
+    [("--gres=gpu:4", 4, 2), ("--gpus=a100:4", 4, 1), ("--gpus-per-node=4 -N2", 8, 4)],
+)
+def test_a_waiting_job_asks_for_fewer_gpus(
+    bed: SlurmBed, asks: str, before: int, count: int
+) -> None:
+    job = submit(bed, "echo $SLURM_JOB_NUM_NODES $CUDA_VISIBLE_DEVICES", "--hold", *asks.split())
+    smaller = made(RightSize(job=JobId(job), before=before, count=count))
+
+    said = carried_out(bed, smaller)
+    again = carried_out(bed, smaller)
+    bed.run("scontrol", "release", job)
+    until(lambda: listed(bed, job) == "COMPLETED", why="its end")
+
+    nodes, _, devices = printed(bed, job).strip().partition(" ")
+    assert (said.result, again.result) == ("done", "done"), said.text
+    assert int(nodes) * len(devices.split(",")) == count
+    assert carried_out(bed, smaller).result == "failed"  # it is over
 
 
 def test_a_drain_that_a_person_types_is_theirs(bed: SlurmBed) -> None:

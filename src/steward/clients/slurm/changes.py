@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "Command",
+    "ask_for",
     "cancel",
     "drain",
     "hold",
@@ -71,6 +72,11 @@ def update_job(
     )
     parts += [] if comment is None else [f"Comment={comment}"]
     return ("scontrol", "update", *parts)
+
+
+def ask_for(job: str, resources: str) -> Command:
+    """Let a waiting job ask for something else, as `TresPerNode=gres:gpu:2`."""
+    return ("scontrol", "update", f"JobId={job}", resources)
 
 
 def signal_batch(job: str, signal: str) -> Command:

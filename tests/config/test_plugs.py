@@ -47,7 +47,7 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
         ('[act]\nactuator = "nvml"', "('nvml' is a plug of observe.collectors)"),
         (
             '[decide]\npolicies = ["x"]',
-            ":2:13: there is no policy called 'x'; known: commons, ",
+            ":2:13: there is no policy called 'x'; known: ask-for-what-is-used, ",
         ),
         ('[learn]\nminers = ["idle-habit"]', "(did you mean 'idle-habits'?)"),
         ("[plugs.nvmll]", ":1:1: there is no plug called 'nvmll'; known: "),

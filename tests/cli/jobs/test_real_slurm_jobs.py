@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,24 @@ def test_the_printed_filter_tells_who_submits_gpu_jobs_by_sbatch(bed: SlurmBed) 
 # -- saving ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", [(), ("srun", "--overlap")], ids=["python", "srun"])
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1")
+NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param((), id="python"),
+        pytest.param(("srun", "--overlap"), id="srun"),
+        # What a container is to signals: its processes are in a namespace of their own.
+        pytest.param(NAMESPACES, id="container"),
+        pytest.param(
+            (*TORCHRUN, "--no-python"),
+            id="torchrun",  # USR2 would end it
+            marks=pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed"),
+        ),
+    ],
+)
 def test_a_training_is_saved_preempted_and_goes_on_where_it_was(
     bed: SlurmBed, tmp_path: Path, start: tuple[str, ...]
 ) -> None:

@@ -358,6 +358,30 @@ def test_what_the_engine_cannot_do_has_no_command(tmp_path: Path) -> None:
     assert "the local engine cannot drain" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            "actuator = 'slurm'\n[plugs.slurm]\nfolder = '/nonexistent'",
+            "no scontrol on this machine",
+        ),
+        ("actuator = 'kubernetes'", "no cluster is configured"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_a_fault_and_no_answer(
+    tmp_path: Path, config: str, problem: str
+) -> None:
+    decided(tmp_path, Preempt(job=JobId("7"), gpus=()))
+    (tmp_path / "steward.toml").write_text(f"[act]\n{config}\n")
+    where = ("--config", tmp_path / "steward.toml", "--data", tmp_path)
+
+    answer = steward("decisions", "commands", "d-1", *where, KUBECONFIG=None)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert problem in answer.err
+    assert "hint:" in answer.err
+
+
 def test_advice_says_where_its_commands_are(tmp_path: Path) -> None:
     open_one = steward("decisions", "explain", "d-advised", "--data", told(tmp_path)).out
     over = steward("decisions", "explain", "d-done", "--data", tmp_path).out

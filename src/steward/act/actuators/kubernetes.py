@@ -150,6 +150,7 @@ class Kubernetes:
         """Return what a person would type for a decision now."""
         if isinstance(decision.action, Tell):
             return ByHand(text=f"tell {decision.action.to}: {decision.action.text}")
+        self._connect()  # that there is no cluster is no answer about the decision
         try:
             with self._translated():
                 plan = self._plan(decision, t_s)

@@ -10,6 +10,7 @@ from steward.act.slurm import node_plans
 from steward.act.slurm.plan import Plan
 from steward.clients.slurm import changes
 from steward.clients.slurm.changes import Command
+from steward.clients.slurm.program import SlurmMissingError
 from steward.errors import PermanentError
 from steward.model.actions import CallBack, Lend, Preempt, Tell
 from steward.model.by_hand import ByHand
@@ -27,6 +28,8 @@ def typed_by_hand(decision: Decision, plan: Callable[[], Plan]) -> ByHand:
         return ByHand(text=f"tell {decision.action.to}: {decision.action.text}")
     try:
         planned = plan()
+    except SlurmMissingError:
+        raise  # that is no answer about the decision
     except PermanentError as fault:
         return ByHand(text=str(fault), possible=False)
     if planned.result == "failed":

@@ -1,7 +1,9 @@
 """What steward's looking costs slurmctld: RPCs by `sdiag`, and processor time.
 
-The Slurm of this has as many virtual GPUs on its eight nodes as jobs shall run; each job is a
-`sleep` with a slurmstepd of its own. The others wait behind them, each a record of its own.
+It is watched until steward has looked `LOOKS` times: with many jobs it looks seldom, since a look
+may take a tenth of the time, and a shorter watch would measure nothing. The Slurm of this has as
+many virtual GPUs on its eight nodes as jobs shall run; each job is a `sleep` with a slurmstepd of
+its own. The others wait behind them, each a record of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import os
 import signal
 import tempfile
 import time
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,21 @@ MaxJobCount=30000
 NODES = 8
 AT_ONCE = 2  # submitting shells
 EVERY_S = 10.0  # how often steward looks, unless that takes longer than a tenth of the time
+LOOKS = 5  # between the ends of the first and the last one, the whole of a pause for each
+LOOK = "REQUEST_JOB_INFO"  # the RPC of a look at all jobs; nobody else makes it meanwhile
+OWN = "REQUEST_STATS_INFO"  # of sdiag, with which this program counts
+POLL_S = 2.0  # how often it counts
+PATIENCE = 15  # times as long as without steward, at most, for that many looks
 TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What the controller had used at one moment."""
+
+    at_s: float
+    cpu_s: float
+    rpcs: Counter[str]
 
 
 def measure_load(*, running: int, pending: int, watch_s: float) -> dict[str, Any]:
@@ -47,24 +65,31 @@ def measure_load(*, running: int, pending: int, watch_s: float) -> dict[str, Any
 
 def _compared(bed: SlurmBed, watch_s: float) -> dict[str, Any]:
     progress("load: without steward")
-    rest = _watched(bed, watch_s)
+    before = _taken(bed)
+    time.sleep(watch_s)
+    rest = _share_of(before, _taken(bed))
     steward = SlurmSteward(bed, bed.folder / "steward-load", GUARANTEES, every_s=EVERY_S)
     try:
         steward.up()
         progress("load: with steward")
-        time.sleep(watch_s / 2)  # its first look and its compiling are not its usual pace
-        used_s, began_s = _process_s(steward.pid), time.monotonic()
-        with_steward = _watched(bed, watch_s)
-        own_share = (_process_s(steward.pid) - used_s) / (time.monotonic() - began_s)
+        # Its first looks and its compiling are not its usual pace.
+        _until_looks(bed, 2, within_s=PATIENCE * watch_s)
+        before, used_s = _taken(bed), _process_s(steward.pid)
+        _until_looks(bed, LOOKS, within_s=PATIENCE * watch_s)
+        after = _taken(bed)
+        own_share = (_process_s(steward.pid) - used_s) / (after.at_s - before.at_s)
     finally:
         steward.kill(signal.SIGTERM)
+    with_steward = _share_of(before, after)
+    looks = after.rpcs[LOOK] - before.rpcs[LOOK]
     counted = bed.run("squeue", "--noheader", "--format=%T").split()
     bed.run("scancel", "--state=PENDING", "--user=root", timeout_s=600.0)
     return {
         "running": counted.count("RUNNING"),
         "pending": counted.count("PENDING"),
-        "looks_every_s": EVERY_S,
-        "watched_s": watch_s,
+        "looks_every_s_at_least": EVERY_S,
+        "looks": looks,
+        "looked_every_s": round((after.at_s - before.at_s) / max(1, looks), 1),
         "alone": rest,
         "with_steward": with_steward,
         "steward_rpcs_per_minute": round(with_steward["rpcs_per_min"] - rest["rpcs_per_min"], 1),
@@ -93,23 +118,42 @@ def _counted(bed: SlurmBed, state: str) -> int:
     return len(bed.run("squeue", "--noheader", f"--states={state}", "--format=%i").split())
 
 
-def _watched(bed: SlurmBed, for_s: float) -> dict[str, float]:
-    """Return RPCs a minute and the share of a core of the controller, over so long."""
+def _until_looks(bed: SlurmBed, looks: int, *, within_s: float) -> None:
+    """Wait until steward has looked so many times more, just after the last of them."""
+    wanted, end_s = _rpcs(bed)[LOOK] + looks, time.monotonic() + within_s
+    while _rpcs(bed)[LOOK] < wanted:
+        if time.monotonic() > end_s:
+            raise SystemExit(f"steward did not look {looks} times at Slurm within {within_s:.0f} s")
+        time.sleep(POLL_S)
+
+
+def _taken(bed: SlurmBed) -> _Taken:
     pid = bed.daemons["slurmctld"].pid
-    before, began_s, rpcs = _cpu_s(pid), time.monotonic(), _rpcs(bed)
-    time.sleep(for_s)
-    past_s = time.monotonic() - began_s
-    share = (_cpu_s(pid) - before) / past_s
+    return _Taken(at_s=time.monotonic(), cpu_s=_cpu_s(pid), rpcs=_rpcs(bed))
+
+
+def _share_of(before: _Taken, after: _Taken) -> dict[str, Any]:
+    """Return RPCs a minute and the share of a core of the controller between two moments."""
+    past_s = after.at_s - before.at_s
+    rpcs = after.rpcs - before.rpcs
+    del rpcs[OWN]
     return {
-        "cpu_share": round(share, 4),
-        "rpcs_per_min": round((_rpcs(bed) - rpcs) * 60 / past_s, 1),
+        "watched_s": round(past_s, 1),
+        "cpu_share": round((after.cpu_s - before.cpu_s) / past_s, 4),
+        "rpcs_per_min": round(rpcs.total() * 60 / past_s, 1),
+        "rpcs": dict(rpcs.most_common()),
     }
 
 
-def _rpcs(bed: SlurmBed) -> int:
+def _rpcs(bed: SlurmBed) -> Counter[str]:
+    """Return how often each kind of RPC was made since slurmctld started."""
     text = bed.run("sdiag").partition("by message type")[2].partition("by user")[0]
-    counts = (line.partition("count:")[2].split() for line in text.splitlines())
-    return sum(int(each[0]) for each in counts if each)
+    found = Counter[str]()
+    for line in text.splitlines():
+        name, _, rest = line.strip().partition(" ")
+        if counts := rest.partition("count:")[2].split():
+            found[name] = int(counts[0])
+    return found
 
 
 def _cpu_s(pid: int) -> float:

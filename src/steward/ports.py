@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.model.actions import Action
+from steward.model.by_hand import ByHand
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability, LogLine, Observation
 from steward.model.finding import Finding, Pattern, Recurrence
@@ -49,6 +50,7 @@ __all__ = [
     "Sampler",
     "Scaler",
     "ServingEstimator",
+    "ShowsCommands",
     "Timed",
     "Verifier",
     "View",
@@ -340,6 +342,15 @@ class Timed(Protocol):
 
     def next_s(self) -> float | None:
         """Return when the next of it is due, None if nothing is."""
+        ...
+
+
+@runtime_checkable
+class ShowsCommands(Protocol):
+    """An actuator that knows what a person would type for the same."""
+
+    def by_hand(self, decision: Decision, t_s: float) -> ByHand:
+        """Return the commands for a decision as things are now. It changes nothing."""
         ...
 
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -256,19 +256,24 @@ def _cancel_all(bed: SlurmBed) -> None:
                 ["scancel", *how], env=bed.env, capture_output=True, timeout=60, check=False
             )
     for pid in _steps(bed.folder):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _steps(folder: Path) -> list[int]:
-    """Return the job steps of this bed that still run: they outlive their slurmd."""
+    """Return the job steps of this bed that still run, and what they have started.
+
+    Steps outlive their slurmd, and the processes of a job outlive a step that is killed.
+    """
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if (entry / "comm").read_text().startswith("slurmstepd"):
-                environ = (entry / "environ").read_bytes()
-                found += [int(entry.name)] if str(folder).encode() in environ else []
+            environ = (entry / "environ").read_bytes()
+            step = (entry / "comm").read_text().startswith("slurmstepd")
         except OSError:
             continue
+        of_job = f"SLURM_CONF={folder}/".encode() in environ and b"\0SLURM_JOB_ID=" in environ
+        found += [int(entry.name)] if of_job or (step and str(folder).encode() in environ) else []
     return found
 
 

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ miners = []
 estimators = ["similar-jobs", "tenant-use"]
 [decide]
 detectors = []
-policies = ["commons", "treat", "undrain-recovered"]
+policies = {policies}
 [act]
 actuator = "slurm"
 [guard]
@@ -53,6 +53,8 @@ up_is_healthy = true
 class_weight = 1.0  # Slurm's priorities are sums of factors, no classes
 [plugs.treat]
 drain_after_s = 0.0
+[plugs.move-off-drained]
+after_s = 3.0
 [plugs.log-files]
 paths = ["{log}"]
 """
@@ -62,7 +64,13 @@ class SlurmSteward:
     """A steward of the whole cluster, with guarantees by account."""
 
     def __init__(
-        self, bed: SlurmBed, folder: Path, guarantees: Mapping[str, int], *, every_s: float = 1.0
+        self,
+        bed: SlurmBed,
+        folder: Path,
+        guarantees: Mapping[str, int],
+        *,
+        every_s: float = 1.0,
+        policies: Sequence[str] = ("commons", "treat", "undrain-recovered"),
     ) -> None:
         self.folder = folder
         folder.mkdir()
@@ -82,6 +90,7 @@ class SlurmSteward:
                 log=self.told,
                 every_s=every_s,
                 settle_s=1.5 * every_s,
+                policies=[*policies],
             )
             + tenants
         )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
 
-from factories import decision, finding, outcome, preempt
+from factories import decision, finding, outcome, preempt, start
+from fake_slurm import FakeSlurm
 from local_socket import listening
 from steward.cli.decisions import STATES
+from steward.model.actions import Action, Drain, Preempt
 from steward.model.decision import DecisionState
+from steward.model.identity import GpuId, JobId, NodeId
 from steward.model.yardstick import STOP_COST
 from steward.store.journal import open_journal
 from told import Answer, steward, told
@@ -306,3 +310,81 @@ def test_a_steward_that_runs_is_asked_to_approve_in_advance(tmp_path: Path) -> N
     assert body == {"tenant": "bio", "action": "lend", "hours": 4.0, "gpus": 16, "note": ""}
     assert "a-1: ann approved 'lend' for bio for 4 h" in answer.out
     assert steward("decisions", "approvals", "--data", tmp_path, "--json").json == []
+
+
+# -- by hand -------------------------------------------------------------------------------------
+
+
+def decided(folder: Path, action: Action) -> Path:
+    with closing(open_journal(f"sqlite:///{folder}/journal.sqlite3")) as journal:
+        journal.append([decision("d-1", action=action, t_s=1794967300.0)])
+    return folder
+
+
+def test_on_this_machine_the_commands_are_stewards_own(tmp_path: Path) -> None:
+    decided(tmp_path, Preempt(job=JobId("7"), gpus=(GpuId("n1/gpu0"),)))
+
+    answer = steward("decisions", "commands", "d-1", "--data", tmp_path)
+
+    assert (answer.code, answer.out) == (0, "steward jobs preempt 7\n")
+    assert "local: " in answer.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the recorded jobs are root's")
+def test_the_engine_that_is_looked_at_is_the_one_that_a_person_types_for(tmp_path: Path) -> None:
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    FakeSlurm(bin_).controller()
+    config = tmp_path / "steward.toml"
+    slurm = f"[plugs.slurm]\nfolder = '{bin_}:/bin:/usr/bin'\n"
+    config.write_text(f"[observe]\ncollectors = ['slurm']\n{slurm}")
+    where = ("--config", config, "--data", decided(tmp_path, start(job="18").action))
+
+    answer = steward("decisions", "commands", "d-1", *where)
+    as_json = steward("decisions", "commands", "d-1", *where, "--json").json
+
+    assert (answer.code, answer.out) == (0, "scontrol release 18\n")
+    assert (as_json["engine"], as_json["commands"]) == ("slurm", ["scontrol release 18"])
+    calls = (bin_ / "calls").read_text().splitlines()
+    assert {*calls} <= {"ping", "show config", "--version"}
+
+
+def test_what_the_engine_cannot_do_has_no_command(tmp_path: Path) -> None:
+    decided(tmp_path, Drain(node=NodeId("n1"), gpus=()))
+
+    answer = steward("decisions", "commands", "d-1", "--data", tmp_path)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert "the local engine cannot drain" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            "actuator = 'slurm'\n[plugs.slurm]\nfolder = '/nonexistent'",
+            "no scontrol on this machine",
+        ),
+        ("actuator = 'kubernetes'", "no cluster is configured"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_a_fault_and_no_answer(
+    tmp_path: Path, config: str, problem: str
+) -> None:
+    decided(tmp_path, Preempt(job=JobId("7"), gpus=()))
+    (tmp_path / "steward.toml").write_text(f"[act]\n{config}\n")
+    where = ("--config", tmp_path / "steward.toml", "--data", tmp_path)
+
+    answer = steward("decisions", "commands", "d-1", *where, KUBECONFIG=None)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert problem in answer.err
+    assert "hint:" in answer.err
+
+
+def test_advice_says_where_its_commands_are(tmp_path: Path) -> None:
+    open_one = steward("decisions", "explain", "d-advised", "--data", told(tmp_path)).out
+    over = steward("decisions", "explain", "d-done", "--data", tmp_path).out
+
+    assert "by hand   steward decisions commands d-advised" in open_one
+    assert "by hand" not in over

@@ -68,6 +68,32 @@ def test_a_wrong_version_is_refused() -> None:
     assert "not one as 23.11" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--nodes", "n[1-4"),
+        ("--nodes", ""),
+        ("--nodes", "n1 State=DOWN"),
+        ("--nodes", "n1\nPartitionName=all"),
+        ("--account", "a b"),
+        ("--account", ""),
+        ("--account", "-r"),
+    ],
+)
+def test_no_other_line_gets_into_the_printed_configuration(option: str, value: str) -> None:
+    answer = steward("slurm", "setup", "--slurm-version", "24.11", option, value)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert option in answer.err
+
+
+@pytest.mark.parametrize("nodes", ["n1", "n[1-4,7]", "gpu[01-16]-ib,login.example.org", "ALL"])
+def test_nodes_are_named_as_in_slurm_conf(nodes: str) -> None:
+    made = steward("slurm", "setup", "--slurm-version", "24.11", "--nodes", nodes, "--json").json
+
+    assert f"PartitionName=pool Nodes={nodes} " in made["slurm_conf"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the recorded jobs are root's")
 def test_the_commands_of_a_decision_are_printed_and_not_run(site: Path, tmp_path: Path) -> None:
     made = decision("d-start", action=start(job="18").action, t_s=1794967300.0)

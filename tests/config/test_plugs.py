@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from steward.config import draft_settings
-from steward.config.plugs import KINDS, chosen, options_of, own_options, wrong_plugs
+from steward.config.plugs import (
+    KINDS,
+    POLICIES,
+    chosen,
+    options_of,
+    own_options,
+    schedulers,
+    wrong_plugs,
+)
 from steward.config.settings import Settings
 from steward.errors import StewardError
 
@@ -39,7 +47,7 @@ def test_the_plugs_of_the_default_settings_all_exist() -> None:
         ('[act]\nactuator = "nvml"', "('nvml' is a plug of observe.collectors)"),
         (
             '[decide]\npolicies = ["x"]',
-            ":2:13: there is no policy called 'x'; known: commons, ",
+            ":2:13: there is no policy called 'x'; known: ask-for-what-is-used, ",
         ),
         ('[learn]\nminers = ["idle-habit"]', "(did you mean 'idle-habits'?)"),
         ("[plugs.nvmll]", ":1:1: there is no plug called 'nvmll'; known: "),
@@ -148,3 +156,10 @@ def test_what_a_plug_itself_refuses_is_reported(monkeypatch: pytest.MonkeyPatch)
 
     assert wrong.problem == "plugs.picky: share is 2.0"
     assert wrong.hint == "use 0..1"
+
+
+@pytest.mark.parametrize("name", ["save-before-limit", "ask-for-what-is-used", "lend-idle"])
+def test_a_policy_that_starts_nothing_is_no_scheduler(name: str) -> None:
+    """Where only such a policy is named, this machine's jobs get a scheduler beside it."""
+    assert name in POLICIES
+    assert name not in schedulers()

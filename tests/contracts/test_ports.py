@@ -46,7 +46,7 @@ from steward.model.actions import Drain, Tell
 from steward.model.event import Observation
 from steward.model.forecast import About
 from steward.model.frame import check_frame
-from steward.model.identity import GpuId, NodeId, TenantId
+from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import JobRequest, JobShape, JobState
 from steward.model.metrics import VOCABULARIES, aliases_from
 from steward.model.moment import Moment
@@ -123,8 +123,24 @@ def views() -> dict[str, ClusterView]:
     rows = {GPU: gpu_row(0.0), OTHER: gpu_row(0.0)}
     drained.fold(Observation(frame=samples(1000.0, rows), draining={NodeId("n1"): True}))
     drained.apply(DRAIN, receipt(DRAIN, t_s=0.0))
+    troubled = moment(node("n1", 1), node("n2", 1), jobs=[job("j1", on=[GPU])])
+    rows = {GPU: gpu_row(0.9), "n2/gpu0": gpu_row(0.0)}
+    troubled.fold(Observation(frame=samples(1000.0, rows), draining={NodeId("n1"): True}))
+    troubled.apply(DRAIN, receipt(DRAIN, t_s=0.0))
+    broken = Treatment(action="drain", advice="drain it")
+    found = replace(finding("j1", GPU), subject=GPU, treatment=broken)
+    wide = replace(job("j1", on=[GPU, OTHER]), user="ada", name="train")
+    half_used = view(jobs=[wide, replace(wide, id=JobId("j2"), gpus=(), state=JobState.QUEUED)])
+    left_alone = np.array([np.nan, 0.0])
+    half_used = replace(
+        half_used,
+        t_s=4000.0,
+        gpus=replace(half_used.gpus, quiet_since_s=left_alone),
+    )
     return {
+        "half of its GPUs are not used": half_used,
         "drained": drained.view(1000.0),
+        "drained, with a job on it": troubled.view(1000.0).with_findings((found,)),
         "empty": Moment().view(0.0),
         "no samples yet": view(node(), jobs=[job(on=[GPU])], busy={GPU: None, OTHER: None}),
         "idle": idle,

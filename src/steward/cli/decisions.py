@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -110,6 +111,31 @@ def explain(
         print_json(record_of(found))
     else:
         print_lines(lines_of(found, present_s))
+
+
+@app.command()
+def commands(
+    decision: DecisionArgument, *, config: Config = None, data: Data = None, as_json: Json = False
+) -> None:
+    """Print what a person would type, on the engine here, to do by hand what was decided.
+
+    It looks at what is there now and changes nothing. Exits 1 when it cannot be done (any more).
+    """
+    from dataclasses import asdict
+
+    from steward.config.by_hand import by_hand
+    from steward.model.identity import DecisionId
+
+    with open_store(config, data) as store:
+        story = store.journal.story(DecisionId(decision))
+        engine, found = by_hand(store.settings, story.decision, time.time())
+    if as_json:
+        print_json({"engine": engine, **asdict(found)})
+    else:
+        if found.commands:
+            print_lines(found.commands)
+        print_note(f"{engine}: {found.text}")
+    raise typer.Exit(0 if found.possible else 1)
 
 
 @app.command()

@@ -47,7 +47,7 @@ POLICIES: Mapping[str, type[Policy[ClusterView]]] = {
     **HEALTH,
     **ENERGY,
 }
-_START_NOTHING = ("give-back", "lend-idle")
+_START_NOTHING = ("ask-for-what-is-used", "give-back", "lend-idle", "save-before-limit")
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _TYPE_NAMES = {
     "bool": "true or false",

@@ -13,11 +13,26 @@ from steward.act.actuators.local import Local
 from steward.act.jobs.controller import JobController
 from steward.clients.local_jobs.engine import LocalEngine
 from steward.errors import PermanentError
-from steward.model.actions import CallBack, Lend, Preempt, Save, Start
-from steward.model.identity import DecisionId, GpuId, JobId
+from steward.model.actions import (
+    Action,
+    CallBack,
+    CapPower,
+    Drain,
+    Lend,
+    Migrate,
+    Preempt,
+    Resize,
+    Resume,
+    Save,
+    Start,
+    Tell,
+)
+from steward.model.identity import DecisionId, GpuId, JobId, NodeId
 from steward.store.jobs import JobStore
 
 SLOT = (GpuId("n1/cpu0"),)
+OTHER = (GpuId("n1/cpu1"),)
+BOTH = (*SLOT, *OTHER)
 
 
 @pytest.fixture
@@ -130,3 +145,33 @@ def test_a_loan_whose_borrower_cannot_be_executed_ends_and_its_owner_goes_on(
     assert controller.store.job(broken).state.ended
     assert controller.store.job(owner).state.runs
     assert local.progress(lend, 5.0).result != "begun"
+
+
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [
+        (Resume(job=JobId("7"), gpus=SLOT), "steward jobs resume 7"),
+        (Preempt(job=JobId("7"), gpus=SLOT), "steward jobs preempt 7"),
+        (Save(job=JobId("7")), "steward jobs save 7"),
+        (Migrate(job=JobId("7"), source=SLOT, target=OTHER), "steward jobs move 7 --to n1/cpu1"),
+        (Resize(job=JobId("7"), now=SLOT, then=BOTH), "steward jobs move 7 --to n1/cpu0,n1/cpu1"),
+        (Start(job=JobId("7"), gpus=SLOT), "steward decisions approve d-1"),
+        (
+            CapPower(job=JobId("7"), gpus=SLOT, before_watts=400.0, watts=300.0),
+            "steward decisions approve d-1",
+        ),
+        (Tell(to="ada", about="job:7", text="rest"), ""),
+    ],
+)
+def test_each_action_has_what_a_person_would_type(action: Action, command: str) -> None:
+    found = Local().by_hand(decision("d-1", action=action), 2.0)
+
+    assert found.possible
+    assert found.commands == ((command,) if command else ())
+
+
+def test_what_this_machine_cannot_do_has_no_command() -> None:
+    found = Local().by_hand(decision("d-1", action=Drain(node=NodeId("n1"), gpus=())), 2.0)
+
+    assert (found.possible, found.commands) == (False, ())
+    assert "cannot drain" in found.text

@@ -35,6 +35,8 @@ from steward.model.actions import (
     Reprioritise,
     Resize,
     Resume,
+    RightSize,
+    Save,
     Start,
     Undrain,
 )
@@ -500,3 +502,75 @@ def test_a_slurm_with_the_printed_configuration_warns_and_requeues() -> None:
         assert all(each.present for each in site_setup("22.05", current=has).lines)
         assert listed(bed, low, "%T") == "PENDING"
         assert "warned" in printed(bed, low)
+
+
+# -- by hand ---------------------------------------------------------------------------------------
+
+
+def test_what_a_person_would_type_does_the_same(bed: SlurmBed) -> None:
+    """Each line that is shown for a decision is run by a shell; steward itself changes nothing."""
+    held = submit(bed, STAY, "--gres=gpu:1", "--hold", "--comment=steward:hold")
+
+    typed(bed, Start(job=JobId(held), gpus=(GPU,)))
+    wait_state(bed, held, "RUNNING")
+
+    saves = f"trap 'echo saved' USR2; {STAY}"
+    trains = submit(bed, saves, "--gres=gpu:1", "--requeue", "--comment=steward:saves=2")
+    wait_state(bed, trains, "RUNNING")
+    until(lambda: bool(listed(bed, trains, "%N")), why="its node")
+    time.sleep(1.0)  # its shell sets its trap
+
+    typed(bed, Save(job=JobId(trains)))
+    until(lambda: printed(bed, trains).count("saved") == 1, why="a save")
+    typed(bed, Preempt(job=JobId(trains), gpus=(GPU,)))
+    until(lambda: listed(bed, trains, "%T %r") == "PENDING BeginTime", why="its requeue")
+    typed(bed, Resume(job=JobId(trains), gpus=(GPU,)))
+    wait_state(bed, trains, "RUNNING")
+
+    assert printed(bed, trains).count("saved") >= 2
+
+
+@pytest.mark.parametrize(
+    ("asks", "before", "count"),
+    [("--gres=gpu:4", 4, 2), ("--gpus=a100:4", 4, 1), ("--gpus-per-node=4 -N2", 8, 4)],
+)
+def test_a_waiting_job_asks_for_fewer_gpus(
+    bed: SlurmBed, asks: str, before: int, count: int
+) -> None:
+    job = submit(bed, "echo $SLURM_JOB_NUM_NODES $CUDA_VISIBLE_DEVICES", "--hold", *asks.split())
+    smaller = made(RightSize(job=JobId(job), before=before, count=count))
+
+    said = carried_out(bed, smaller)
+    again = carried_out(bed, smaller)
+    bed.run("scontrol", "release", job)
+    until(lambda: listed(bed, job) == "COMPLETED", why="its end")
+
+    nodes, _, devices = printed(bed, job).strip().partition(" ")
+    assert (said.result, again.result) == ("done", "done"), said.text
+    assert int(nodes) * len(devices.split(",")) == count
+    assert carried_out(bed, smaller).result == "failed"  # it is over
+
+
+def test_a_drain_that_a_person_types_is_theirs(bed: SlurmBed) -> None:
+    node = Drain(node=NodeId("n4"), gpus=())
+    undrain = Undrain(node=NodeId("n4"), gpus=())
+
+    typed(bed, node)
+    reason = bed.run("sinfo", "--noheader", "-N", "-n", "n4", "-p", "gpu", "-o", "%E")
+    left = engine(bed).by_hand(made(undrain), time.time())
+    bed.run("scontrol", "update", "NodeName=n4", "State=RESUME")
+    assert carried_out(bed, made(node)).result == "done"
+    typed(bed, undrain)
+
+    assert reason == "it is idle"
+    assert (left.possible, left.commands) == (False, ())
+    state = bed.run("sinfo", "--noheader", "-N", "-n", "n4", "-p", "gpu", "-o", "%T")
+    assert not state.startswith("drain")
+
+
+def typed(bed: SlurmBed, action: Action) -> None:
+    """Type what is shown for a decision."""
+    found = engine(bed).by_hand(made(action), time.time())
+    assert found.possible, found.text
+    for line in found.commands:
+        bed.run("bash", "-c", line)

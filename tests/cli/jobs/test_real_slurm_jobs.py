@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,24 @@ def test_the_printed_filter_tells_who_submits_gpu_jobs_by_sbatch(bed: SlurmBed) 
 # -- saving ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", [(), ("srun", "--overlap")], ids=["python", "srun"])
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1")
+NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param((), id="python"),
+        pytest.param(("srun", "--overlap"), id="srun"),
+        # What a container is to signals: its processes are in a namespace of their own.
+        pytest.param(NAMESPACES, id="container"),
+        pytest.param(
+            (*TORCHRUN, "--no-python"),
+            id="torchrun",  # USR2 would end it
+            marks=pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed"),
+        ),
+    ],
+)
 def test_a_training_is_saved_preempted_and_goes_on_where_it_was(
     bed: SlurmBed, tmp_path: Path, start: tuple[str, ...]
 ) -> None:
@@ -363,6 +381,31 @@ def test_wrong_input_is_refused_in_words(bed: SlurmBed) -> None:
     assert "Slurm counts CPUs" in answers[1].err
     assert "power limits" in answers[1].err
     assert all("Slurm has no such job" in each.err for each in answers[2:])
+
+
+@pytest.mark.parametrize("asked", [("--gpus", "1000"), ("--gpus", "-1")])
+def test_what_no_node_can_ever_run_is_refused_as_by_sbatch(
+    bed: SlurmBed, asked: tuple[str, str]
+) -> None:
+    answer = jobs(bed, "submit", "-A", "bio", *asked, "--", "true")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "Requested node configuration is not available" in answer.err
+    assert "sinfo" in answer.err
+    until(lambda: not bed.run("squeue", "--noheader"), why="its end")
+
+
+def test_a_job_waits_for_nodes_that_are_only_drained(bed: SlurmBed) -> None:
+    every = f"NodeName={','.join(bed.nodes)}"
+    bed.run("scontrol", "update", every, "State=DRAIN", "Reason=a test")
+    try:
+        id_ = submit(bed, "--gpus", "1", "--", "true")
+        waits = shown(bed, id_)["state"]
+    finally:
+        bed.run("scontrol", "update", every, "State=RESUME")
+
+    assert waits == "waiting"
+    assert jobs(bed, "wait", id_).code == 0
 
 
 def test_the_job_of_another_user_is_refused(bed: SlurmBed) -> None:

@@ -85,6 +85,24 @@ def test_every_recorded_job_has_its_place_in_the_life_cycle() -> None:
     assert exit_status(JOBS["16"]) is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("BadConstraints", "it never starts"),
+        ("QOSMaxGRESPerUser", "a limit of its account or QOS: QOSMaxGRESPerUser"),
+        ("AssocGrpCpuLimit", "a limit of its account or QOS: AssocGrpCpuLimit"),
+        ("MaxJobsPerAccount", "a limit of its account or QOS: MaxJobsPerAccount"),
+        ("PartitionTimeLimit", "more time than its partition allows"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "down, drained or reserved"),
+        ("SomethingNew", "SomethingNew"),
+    ],
+)
+def test_why_a_job_waits_is_told_in_words(reason: str, words: str) -> None:
+    waiting = replace(JOBS["15"], reason=reason)
+
+    assert words in life_of(waiting)[1]
+
+
 def test_accounting_knows_the_token_of_what_was_submitted() -> None:
     tokens = {job.id: job.mark.token for job in ACCOUNTED}
 

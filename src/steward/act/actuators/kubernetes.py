@@ -38,6 +38,7 @@ from steward.model.actions import (
     Tell,
     Undrain,
 )
+from steward.model.by_hand import ByHand
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 from steward.model.identity import DecisionId, JobId, NodeId
@@ -144,6 +145,19 @@ class Kubernetes:
     def progress(self, decision: Decision, t_s: float) -> Receipt:
         """Do what is next for it. How far it is can be read from the object: this is the same."""
         return self.carry_out(decision, t_s)
+
+    def by_hand(self, decision: Decision, t_s: float) -> ByHand:
+        """Return what a person would type for a decision now."""
+        if isinstance(decision.action, Tell):
+            return ByHand(text=f"tell {decision.action.to}: {decision.action.text}")
+        self._connect()  # that there is no cluster is no answer about the decision
+        try:
+            with self._translated():
+                plan = self._plan(decision, t_s)
+        except PermanentError as fault:
+            return ByHand(text=str(fault), possible=False)
+        commands = tuple(each.by_hand or each.typed for each in plan.changes)
+        return ByHand(text=plan.text, commands=commands, possible=plan.result != "failed")
 
     def close(self) -> None:
         """Close the connection; the next request makes another one."""

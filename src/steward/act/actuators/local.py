@@ -21,6 +21,7 @@ from steward.model.actions import (
     Start,
     Tell,
 )
+from steward.model.by_hand import ByHand
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 from steward.model.identity import GpuId
@@ -69,6 +70,25 @@ class Local:
             self._controller.save(action.job, request=decision.id, t_s=t_s, why=decision.because)
             return _done(decision, t_s, f"job {action.job} was asked to save")
         return self._change(self._controller, action, decision, t_s)
+
+    def by_hand(self, decision: Decision, t_s: float) -> ByHand:
+        """Return what a person would type for a decision; what has no command is approved."""
+        del t_s
+        match decision.action:
+            case Tell() as action:
+                return ByHand(text=f"tell {action.to}: {action.text}")
+            case Resume() | Preempt() | Save() as action:
+                command = f"steward jobs {action.type} {action.job}"
+            case Migrate() as action:
+                command = f"steward jobs move {action.job} --to {','.join(action.target)}"
+            case Resize() as action:
+                command = f"steward jobs move {action.job} --to {','.join(action.then)}"
+            case Start() | Lend() | CallBack() | CapPower():
+                command = f"steward decisions approve {decision.id}"
+            case action:
+                text = f"the local engine cannot {action.type}"
+                return ByHand(text=text, possible=False)
+        return ByHand(text=decision.action.sentence, commands=(command,))
 
     def _change(
         self, controller: JobController, action: Action, decision: Decision, t_s: float

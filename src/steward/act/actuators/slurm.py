@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from steward.act.slurm import node_plans
+from steward.act.slurm.by_hand import typed_by_hand
 from steward.act.slurm.job_plans import JobPlans
 from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.reserved_drains import own_reservation, reserve, unreserve
+from steward.act.slurm.right_size import right_size
 from steward.act.slurm.seals import Seals, read_key
 from steward.act.slurm.stopped_jobs import StoppedJobs
 from steward.clients.slurm.changes import notify, shown
@@ -34,11 +36,13 @@ from steward.model.actions import (
     Reprioritise,
     Resize,
     Resume,
+    RightSize,
     Save,
     Start,
     Tell,
     Undrain,
 )
+from steward.model.by_hand import ByHand
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Availability
 from steward.model.identity import DecisionId, JobId
@@ -47,7 +51,7 @@ __all__ = ["Slurm"]
 
 SOON_S = 0.5
 RIGHTS_S = 300.0  # how long probed rights are believed
-_OnJob = Start | Resume | Preempt | Reprioritise | Resize | Save
+_OnJob = Start | Resume | Preempt | Reprioritise | Resize | RightSize | Save
 _CANNOT = (
     "GPUs of running jobs are lent among the jobs of this account alone: suspending frees no GPU, "
     "and Slurm lets nobody else in; guarantees are lent through a preemptible partition "
@@ -56,7 +60,7 @@ _CANNOT = (
 
 
 class Slurm:
-    """Releases, raises, requeues and shrinks jobs, drains and resumes nodes.
+    """Releases, raises, requeues, shrinks and right-sizes jobs, drains and resumes nodes.
 
     `dry_run`: look, compare, and put the commands into the receipt instead of running them.
     `start_within_s`: how long Slurm has to start what was released. `hold_preempted`: keep a
@@ -147,8 +151,8 @@ class Slurm:
         rest = isinstance(self._slurm, RestControl)
         needed = Level.ADMINISTRATOR if rest else Level.OPERATOR  # who may reserve nodes, at least
         drains = self._rights is None or self._rights.at_least(needed)
-        lends = () if rest else (Lend, CallBack)
-        can = (*jobs, *lends, *((Drain, Undrain) if drains else ()))
+        typed = () if rest else (Lend, CallBack, RightSize)
+        can = (*jobs, *typed, *((Drain, Undrain) if drains else ()))
         return tuple(each for each in can if each not in self._refused)
 
     def _beside_rest(self) -> str:
@@ -196,6 +200,10 @@ class Slurm:
         """Return what would be run now, without running it."""
         return self._plan(decision, t_s)
 
+    def by_hand(self, decision: Decision, t_s: float) -> ByHand:
+        """Return what a person would type for a decision now."""
+        return typed_by_hand(decision, lambda: self._plan(decision, t_s))
+
     # -- planning ------------------------------------------------------------------------------
 
     def _plan(self, decision: Decision, t_s: float) -> Plan:
@@ -206,7 +214,9 @@ class Slurm:
         # A turn can take minutes, and a job's time to save begins when it is asked.
         now_s = max(t_s, self._time.next()[0])
         match decision.action:
-            case Start() | Resume() | Preempt() | Reprioritise() | Resize() | Save() as action:
+            case (
+                Start() | Resume() | Preempt() | Reprioritise() | Resize() | RightSize() | Save()
+            ) as action:
                 job = self._job(action.job, t_s)
                 refused = refused_owner(job, rights) or other_job(job, decision)
                 if refused is not None:
@@ -232,6 +242,10 @@ class Slurm:
                 return self._plans.resize(job, action)
             case Save():
                 return self._plans.save(job, decision, t_s)
+            case RightSize() as action if not isinstance(self._slurm, RestControl):
+                return right_size(job, action, self._slurm.asked_gpus(job.address))
+            case RightSize() as action:
+                raise PermanentError(f"slurmrestd cannot {action.type} here", hint=_CANNOT)
             case _:
                 return self._start_plan(job, decision, rights, t_s)
 

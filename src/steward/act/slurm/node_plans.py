@@ -7,7 +7,7 @@ from steward.clients.slurm import changes
 from steward.clients.slurm.control import NodeEntry
 from steward.model.decision import Decision
 
-__all__ = ["drain", "undrain"]
+__all__ = ["OURS", "drain", "undrain"]
 
 OURS = "steward "  # how the reasons that steward sets begin
 LONGEST = 200

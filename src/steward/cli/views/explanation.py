@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.cli.output import plain
 from steward.cli.words import gpu_hours, in_unit, moment, moment_ago, number, span, sparkline
-from steward.model.decision import Choice, Decision
+from steward.model.decision import Choice, Decision, DecisionState
 from steward.model.finding import Finding
 from steward.model.frame import T_S, Frame
 from steward.model.outcome import Outcome
@@ -16,6 +16,7 @@ from steward.store.explain import DecisionExplanation
 __all__ = ["lines_of", "record_of"]
 
 Line = tuple[str, str]
+_OPEN = (DecisionState.ADVISED, DecisionState.WAITING, DecisionState.HELD)
 
 
 def record_of(found: DecisionExplanation) -> dict[str, Any]:
@@ -36,6 +37,8 @@ def lines_of(found: DecisionExplanation, now_s: float) -> Iterator[str]:
     undo = f"; taking it back: {story.undo_state.value}" if story.undo_state else ""
     yield f"decision {decision.id}: {story.state.value}{undo}"
     yield from _pairs(_head(decision, now_s))
+    if story.state in _OPEN:
+        yield from _pairs([("by hand", f"steward decisions commands {decision.id}")])
     ruled = [(each.ruling.value, each.t_s, each.why) for each in story.verdicts]
     yield from _part("rulings of the guard", ruled)
     said = [(each.choice, each.t_s, _by(each)) for each in story.choices]

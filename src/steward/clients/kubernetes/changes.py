@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from steward.clients.kubernetes.annotations import DECISION, HOLD, DecisionNote
@@ -20,15 +20,22 @@ from steward.clients.kubernetes.objects import KubeNode, Pod
 
 __all__ = ["KubeChange", "evict", "patch_job", "patch_node", "shown", "ungate"]
 
+_LOOKED_AT = ("resourceVersion", "uid")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeChange:
-    """One request. `typed` is the same for a person."""
+    """One request. `typed` is the same for a person.
+
+    `by_hand` is what a person would type instead of steward: without its note on the object, by
+    which it would take the change for its own, and for whichever version there is.
+    """
 
     call: ApiCall
     path: str
     body: Mapping[str, Any]
     typed: str
+    by_hand: str = ""
 
     def send(self, api: Api) -> None:
         """Make the request."""
@@ -85,7 +92,8 @@ def patch_node(node: KubeNode, *, unschedulable: bool, mark: DecisionNote | None
     meta = {"annotations": {DECISION: mark.text if mark else None}}
     body = _body(node.version, node.uid, meta, {"unschedulable": unschedulable or None})
     typed = f"kubectl patch node {node.name}"
-    return _patch(PATCH_NODES, f"/api/v1/nodes/{node.name}", body, typed)
+    change = _patch(PATCH_NODES, f"/api/v1/nodes/{node.name}", body, typed)
+    return replace(change, by_hand=f"kubectl {'' if unschedulable else 'un'}cordon {node.name}")
 
 
 def shown(changes: Iterable[KubeChange]) -> str:
@@ -102,8 +110,19 @@ def _body(
 
 
 def _patch(call: ApiCall, path: str, body: Mapping[str, Any], typed: str) -> KubeChange:
-    as_typed = f"{typed} --type=merge -p {shlex.quote(json.dumps(body))}"
-    return KubeChange(call=call, path=path, body=body, typed=as_typed)
+    full, bare = (
+        f"{typed} --type=merge -p {shlex.quote(json.dumps(each))}" for each in (body, _bare(body))
+    )
+    return KubeChange(call=call, path=path, body=body, typed=full, by_hand=bare)
+
+
+def _bare(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a patch without the version that was looked at and without steward's note."""
+    meta = {key: each for key, each in body["metadata"].items() if key not in _LOOKED_AT}
+    notes = {key: each for key, each in meta.pop("annotations", {}).items() if key != DECISION}
+    meta |= {"annotations": notes} if notes else {}
+    rest = {key: each for key, each in body.items() if key != "metadata"}
+    return {**({"metadata": meta} if meta else {}), **rest}
 
 
 def _pod_path(pod: Pod) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "Command",
+    "ask_for",
     "cancel",
     "drain",
     "hold",
@@ -18,6 +19,7 @@ __all__ = [
     "shown",
     "signal_batch",
     "submit",
+    "try_submit",
     "unreserve",
     "update_job",
 ]
@@ -72,6 +74,11 @@ def update_job(
     return ("scontrol", "update", *parts)
 
 
+def ask_for(job: str, resources: str) -> Command:
+    """Let a waiting job ask for something else, as `TresPerNode=gres:gpu:2`."""
+    return ("scontrol", "update", f"JobId={job}", resources)
+
+
 def signal_batch(job: str, signal: str) -> Command:
     """Send a signal to a job's batch shell: without `--batch`, only its steps get one."""
     return ("scancel", "--batch", f"--signal={signal}", job)
@@ -117,3 +124,8 @@ def unreserve(name: str) -> Command:
 def submit(options: Iterable[str], script: str, arguments: Iterable[str] = ()) -> Command:
     """Submit a script, held."""
     return ("sbatch", "--parsable", "--hold", *options, script, *arguments)
+
+
+def try_submit(options: Iterable[str], script: str, arguments: Iterable[str] = ()) -> Command:
+    """Ask whether a script could run: with `--hold`, Slurm does not look at what it asks for."""
+    return ("sbatch", "--test-only", *options, script, *arguments)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from steward.clients.slurm.asked_gpus import AskedGpus, read_asked_gpus
 from steward.clients.slurm.changes import Command
 from steward.clients.slurm.job_mark import MOST_BYTES, JobMark
 from steward.clients.slurm.program import (
@@ -252,6 +253,10 @@ class SlurmControl:
         reason = "" if cells[2] == "none" else cells[2]
         state = cells[1].lower().rstrip("*~#!%$@^-+")
         return NodeEntry(name=cells[0], state=state, reason=reason, set_by=cells[3])
+
+    def asked_gpus(self, address: str) -> AskedGpus | None:
+        """Return what GPUs a job asks for; None if it asks for none, or not in one plain field."""
+        return read_asked_gpus(self._read(("scontrol", "show", "job", address)))
 
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations of whole nodes, also those to come."""

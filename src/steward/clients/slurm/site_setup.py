@@ -13,6 +13,9 @@ __all__ = ["CalledBackBy", "SiteSetup", "SlurmConfLine", "parse_version", "site_
 
 OLDEST = (22, 5)
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?")
+_HOSTS = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]|\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\])*"
+_NODES = re.compile(rf"{_HOSTS}(?:,{_HOSTS})*")
+_ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}")
 _LISTS = (
     "AccountingStorageTRES",
     "AccountingStoreFlags",
@@ -96,6 +99,7 @@ def site_setup(
     while steward is down; steward lets each job save for as long as it said, and not much longer.
     """
     release = parse_version(version)
+    _check(nodes, account)
     lines = tuple(
         SlurmConfLine(
             key=key, value=_merged(key, value, current), why=why, current=_now(key, current)
@@ -116,6 +120,16 @@ def site_setup(
         ),
         notes=(*_notes(release, grace_s), *_CALLED_BACK[called_back_by]),
     )
+
+
+def _check(nodes: str, account: str) -> None:
+    """Refuse what would become another line, or none that Slurm reads."""
+    if not _NODES.fullmatch(nodes):
+        problem, hint = f"{nodes!r} is no list of nodes", "write n1,n2 or gpu[01-16], or ALL"
+        raise StewardError(problem, where="--nodes", hint=hint)
+    if not _ACCOUNT.fullmatch(account):
+        hint = "write the login name that steward runs as, such as steward"
+        raise StewardError(f"{account!r} is no name of a user", where="--account", hint=hint)
 
 
 def _wanted(release: tuple[int, int]) -> list[tuple[str, str, str]]:

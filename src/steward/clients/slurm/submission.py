@@ -71,6 +71,15 @@ class Submission:
     @property
     def command(self) -> changes.Command:
         """The command that submits it."""
+        return changes.submit(*self._arguments)
+
+    @property
+    def trial(self) -> changes.Command:
+        """The command that asks whether it could run."""
+        return changes.try_submit(*self._arguments)
+
+    @property
+    def _arguments(self) -> tuple[tuple[str, ...], str, Sequence[str]]:
         mark = JobMark(
             rest=self.comment,
             token=self.token,
@@ -80,7 +89,7 @@ class Submission:
         )
         named = (f"--job-name={self.job_name}",) if self.rename else ()
         ours = (*named, f"--comment={mark.comment}")
-        return changes.submit((*self.options, *ours), self.script, self.arguments)
+        return (*self.options, *ours), self.script, self.arguments
 
 
 def submit_once(slurm: SlurmControl, what: Submission) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 from steward.clients.retrying import retried
 from steward.clients.slurm import changes
 from steward.clients.slurm.control import SlurmControl
-from steward.clients.slurm.submission import submit_once
+from steward.clients.slurm.submission import Submission, submit_once
 from steward.clients.slurm_jobs import records
 from steward.clients.slurm_jobs.change_plans import ChangePlan, plan_change
 from steward.clients.slurm_jobs.exchange import files_of
-from steward.clients.slurm_jobs.job_life import exit_status
+from steward.clients.slurm_jobs.job_life import NEVER, exit_status
 from steward.clients.slurm_jobs.job_log import SlurmLog
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.clients.slurm_jobs.loan_run import keep_run
@@ -33,6 +33,9 @@ __all__ = ["SlurmJobs"]
 SUBMIT_WITHIN_S = 120.0
 REQUEUED_WITHIN_S = 120.0
 POLL_S = 0.3
+LOOKED_AT_WITHIN_S = 15.0  # after its release, by Slurm's scheduler
+_IMPOSSIBLE = "node configuration is not available"
+_TOO_MUCH = "ask for less, or another --partition: `sinfo -o '%P %D %c %m %G'` has what there is"
 _DENIED = re.compile(r"denied|invalid user id", re.IGNORECASE)
 
 
@@ -113,12 +116,37 @@ class SlurmJobs:
         with tempfile.TemporaryDirectory(prefix="steward-submit-") as folder:
             (Path(folder) / draft.file).write_text(draft.text)
             what = draft.submission(Path(folder))
+            doubt = self._doubt(what)
             try:
                 id_ = retried(lambda: submit_once(self._slurm, what), SUBMIT_WITHIN_S)
             except TemporaryError as fault:
                 hint = f"the job may exist: submit it again with --token {draft.token}"
                 raise StewardError(fault.problem, where=fault.where, hint=hint) from fault
+        if doubt and not draft.keep_held:
+            self._refuse_impossible(id_, doubt)
         return {"id": id_, "token": draft.token, "state": "held" if draft.keep_held else "waiting"}
+
+    def _doubt(self, what: Submission) -> str:
+        """Return why no node could run it now, in Slurm's words; sbatch refuses nothing held."""
+        try:
+            self._slurm.change(what.trial)
+        except PermanentError as fault:
+            return fault.problem if _IMPOSSIBLE in fault.problem else ""
+        except TemporaryError:
+            pass  # the submission itself waits for the controller
+        return ""
+
+    def _refuse_impossible(self, id_: str, why: str) -> None:
+        """Cancel a job that can never run. Where nodes are only drained or down, it waits."""
+        end_s = time.monotonic() + LOOKED_AT_WITHIN_S
+        while time.monotonic() < end_s:
+            first = self._queue.of(id_)[0]
+            if first.reason == NEVER:
+                self._slurm.change(changes.cancel(id_))
+                raise StewardError(why.removeprefix("allocation failure: "), hint=_TOO_MUCH)
+            if not first.waits or first.reason not in ("", "None"):
+                return
+            time.sleep(POLL_S)
 
     def submit_inside(self, draft: StepDraft) -> dict[str, Any]:
         """Run a command inside an allocation of this account."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.model.managed_job import LifeState
 
-__all__ = ["exit_status", "life_of", "story_of"]
+__all__ = ["NEVER", "exit_status", "life_of", "story_of"]
 
+NEVER = "BadConstraints"  # Slurm's reason for a job that no nodes of its cluster could ever run
 _ENDS = {"COMPLETED": LifeState.FINISHED} | dict.fromkeys(
     ("CANCELLED", "REVOKED", "PREEMPTED"), LifeState.CANCELLED
 )
@@ -27,7 +29,21 @@ _REASONS = {
     "JobHeldUser": "held by its owner",
     "JobHeldAdmin": "held by an administrator",
     "JobArrayTaskLimit": "as many tasks as allowed run already",
+    NEVER: "nothing here has what it asks for: it never starts",
+    "PartitionConfig": "its partition does not have or allow what it asks for",
+    "PartitionNodeLimit": "it asks for more nodes than its partition allows",
+    "PartitionTimeLimit": "it asks for more time than its partition allows",
+    "PartitionDown": "its partition starts no jobs now",
+    "PartitionInactive": "its partition starts no jobs now",
+    "ReqNodeNotAvail": "nodes that it needs are down, drained or reserved",
+    "Licenses": "the licenses that it asks for are in use",
+    "Reservation": "its reservation has not begun or is full",
+    "InvalidAccount": "its account does not exist or may not run it",
+    "InvalidQOS": "its QOS does not exist or may not run it",
 }
+_LIMITS = re.compile(
+    r"(Assoc|QOS|Max)\w*(Limit|GRES|Jobs?|Cpu|Node|Mem|Minutes|Billing|PerUser)\w*"
+)
 _OVER = {
     "COMPLETED": "it ended by itself",
     "TIMEOUT": "it reached its time limit",
@@ -47,11 +63,23 @@ def life_of(job: ListedJob) -> tuple[LifeState, str]:
     if job.is_lent and job.mark.lent is not None:
         return LifeState.RUNNING, f"in job {job.mark.lent.owner}, on GPUs that it was lent"
     if job.waits:
-        return _waiting(job), _REASONS.get(job.reason, job.reason or "not looked at yet")
+        return _waiting(job), _waits_for(job.reason)
     if job.state in _RUNS:
         return _RUNS[job.state]
     state = LifeState.RESUMED if job.restarts else LifeState.RUNNING
     return state, f"on {_places(job.nodes)}"
+
+
+def _waits_for(reason: str) -> str:
+    """Return a reason of Slurm's in words; one that is not known, as it is.
+
+    >>> _waits_for("AssocGrpGRES"), _waits_for("Licenses")
+    ('a limit of its account or QOS: AssocGrpGRES', 'the licenses that it asks for are in use')
+    """
+    if _LIMITS.fullmatch(reason):
+        return f"a limit of its account or QOS: {reason}"
+    known = _REASONS.get(reason.partition(",")[0])
+    return known or reason or "not looked at yet"
 
 
 def _waiting(job: ListedJob) -> LifeState:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from steward.decide.health.move_off_drained import MoveOffDrained
 from steward.decide.health.undrain_recovered import UndrainRecovered
 from steward.model.view import ClusterView
 from steward.ports import Policy
 
 __all__ = ["POLICIES"]
 
-POLICIES: Mapping[str, type[Policy[ClusterView]]] = {"undrain-recovered": UndrainRecovered}
+POLICIES: Mapping[str, type[Policy[ClusterView]]] = {
+    "move-off-drained": MoveOffDrained,
+    "undrain-recovered": UndrainRecovered,
+}

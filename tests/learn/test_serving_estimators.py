@@ -222,6 +222,38 @@ def test_waits_that_were_predicted_at_once_tell_as_much_as_one() -> None:
     assert 1.2 < many.sds < one.sds <= 1.6
 
 
+def test_requests_that_still_wait_count_as_their_bounds_are_known_to_be_wide() -> None:
+    calm, late, wide = (WaitCalibration() for _ in range(3))
+    draw = np.random.default_rng(0)
+    for turn in range(200):
+        wait_s = 10.0 + float(draw.normal())
+        for each in (calm, late, wide):
+            each.observe(10.0, 1.0, 10.0 + each.sds, wait_s, 100.0 * turn)
+
+    late.expect(np.full(400, 1.3), np.ones(400, bool))
+    wide.expect(np.full(400, 3.0), np.zeros(400, bool))
+    for turn in range(200, 264):
+        for each in (calm, late, wide):
+            each.observe(10.0, 1.0, 10.0 + each.sds, 10.0, 100.0 * turn)
+
+    assert wide.sds < calm.sds < late.sds
+
+
+def test_coverage_that_was_lost_in_one_turn_is_made_up_for() -> None:
+    calibration, draw = WaitCalibration(), np.random.default_rng(1)
+    held = []
+    for turn in range(120):
+        shift_s = 4.0 if turn == 40 else 0.0  # a source that nobody has seen before
+        sds = calibration.sds  # all of a turn is predicted before any of it is over
+        for _ in range(50):
+            wait_s = 10.0 + shift_s + float(draw.normal())
+            calibration.observe(10.0, 1.0, 10.0 + sds, wait_s, 100.0 * turn)
+            held.append(wait_s <= 10.0 + sds)
+
+    assert np.mean(held[2000:2050]) < 0.2
+    assert np.mean(held) == pytest.approx(0.9, abs=0.015)
+
+
 def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:
     calibration = WaitCalibration()
 
@@ -237,7 +269,7 @@ def test_the_bound_stays_above_the_mean_however_many_waits_were_shorter() -> Non
     for turn in range(300):
         calibration.observe(10.0, 2.0, 12.0, 6.0, 100.0 * turn)
 
-    assert calibration.sds == 0.5
+    assert calibration.sds == 0.1
 
 
 def test_the_bound_holds_nine_times_of_ten_once_it_is_calibrated() -> None:

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.learn.estimators.serving.calibration import Calibration, WaitCalibration
+from steward.learn.estimators.serving.calibration import (
+    SHORT_S,
+    TINY_S,
+    Calibration,
+    WaitCalibration,
+)
 from steward.learn.estimators.serving.in_flight import (
     COLUMNS,
     COUNT,
@@ -95,7 +100,7 @@ class LearnedWaits:
         self._renew(seen)
         totals = np.zeros((len(view.instances), COLUMNS))
         look(seen, self._known, self._lengths.tables, self._table, totals)
-        self._compare()
+        self._compare(view.t_s)
         self._measure(view, totals)
         new = self._take_in(view, seen)
         forecasts = self._forecasts(view, totals)
@@ -105,7 +110,7 @@ class LearnedWaits:
 
     @property
     def state_version(self) -> int:
-        return 2
+        return 3
 
     def save_state(self) -> dict[str, Any]:
         return {
@@ -181,10 +186,21 @@ class LearnedWaits:
             count_open(seen, self._known, self._lengths.tables)
             self._lengths.begin_version()
 
-    def _compare(self) -> None:
+    def _compare(self, t_s: float) -> None:
         known = self._known
         for compared in known.compared[: known.counts[1]].tolist():
+            if self._calibration.is_due:
+                self._calibration.expect(*self._open_bounds(t_s))
             self._calibration.observe(*compared)
+
+    def _open_bounds(self, t_s: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the bounds of what waits, in standard deviations, and which are over."""
+        predicted = self._known.predicted[self._known.open[: self._known.counts[0]]]
+        when_s, mean_s, sd_s, upper_s = predicted[predicted[:, 1] >= SHORT_S].T
+        waits = np.isfinite(when_s) & np.isfinite(mean_s)
+        sds = (upper_s - mean_s)[waits] / (sd_s[waits] + TINY_S)
+        overdue: NDArray[np.bool_] = (when_s + upper_s < t_s)[waits]
+        return sds, overdue
 
     def _measure(self, view: ServingView, totals: Floats) -> None:
         """Learn from stretches of instances' time that are over."""

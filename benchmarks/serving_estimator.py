@@ -3,10 +3,10 @@
 Each trace of `llm_traces` in bursts beyond capacity, first come, first served, each wait until the
 first token predicted at the arrival (`steward serve score`), with step times that are wrong at the
 start. Constants were chosen while looking at the six traces with seeds 0 to 4, 20 and 21 (the seed
-draws the bursts, and how wrong the step times are), at made-up traces, and at other mixes than those
-here; why the first mix missed its bar was looked for with seed 20. Reported are seeds 11 and 12, 4
-instances, profiles of slower and quicker machines, and mixes whose parts are tenants of their own.
-No trace was held back. Nothing is learnt before a run, and nothing is kept between two.
+draws the bursts, and how wrong the step times are), at made-up traces, and at other mixes than
+those here; why the first mix missed its bar was looked for with seed 20. Reported are seeds 11 and
+12, 4 instances, profiles of slower and quicker machines, and mixes whose parts are tenants of their
+own. No trace was held back. Nothing is learnt before a run, and nothing is kept between two.
 
 Beside it, under the same protocol: QLM's estimate with one constant throughput (tokens per second
 of a full batch of ShareGPT), and requests ahead times the mean time between two ends. The

@@ -19,6 +19,8 @@ the calibration was chosen, so their coverage is not a judgement of it.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -28,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report import bar, finish, progress, quick
+from report import bar, finish, progress
 from serving_step_times import SPLITS, errors_of
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
 from steward.learn.step_profiles import instance_types, read_profiles
@@ -137,12 +139,12 @@ class EqualWork:
 
 def main() -> None:
     """Score every trace and mix with ours and the rivals, then judge the step times."""
-    short = quick()
+    short, alone = _asked()
     warm_up()
     profile = data_folder().parent / "h200" / "serving_truth.csv"
     kind = instance_types([profile], H200_LLAMA_8B)[0]
     throughput = _tokens_per_s(kind)
-    runs = _runs(throughput, short=short)
+    runs = _runs(throughput, short=short, rivals=not alone)
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         scores = list(pool.map(scored, runs, [kind] * len(runs)))
     ours: dict[str, list[ScoredWaits]] = {}
@@ -164,6 +166,14 @@ def main() -> None:
     finish("serving_estimator", results, bars)
 
 
+def _asked() -> tuple[bool, bool]:
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, same code")
+    parser.add_argument("--without-rivals", action="store_true", help="ours only: all the bars")
+    given = parser.parse_args()
+    return given.quick, given.without_rivals
+
+
 def _bars(name: str, row: dict[str, Any]) -> list[dict[str, Any]]:
     low, high = COVERAGE
     return [
@@ -173,14 +183,14 @@ def _bars(name: str, row: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _runs(throughput: float, *, short: bool) -> list[Run]:
+def _runs(throughput: float, *, short: bool, rivals: bool) -> list[Run]:
     names = TRACES[:1] if short else (*MIXES, *TRACES)
     seeds = SEEDS[:1] if short else SEEDS
     found = [] if short else [Run(name=name, seed=seeds[0], instances=4) for name in ON_FOUR]
     found += [Run(name=name, seed=seed) for name in names for seed in seeds]
     if not short:
         found += [Run(name=name, seed=seeds[0], scale=scale) for name, scale in OTHER_PROFILES]
-    for rival in (QLM, MEAN_GAP):
+    for rival in (QLM, MEAN_GAP) if rivals else ():
         found += [
             Run(name=name, seed=seeds[0], estimator=rival, throughput=throughput) for name in names
         ]

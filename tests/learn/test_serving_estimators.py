@@ -15,6 +15,7 @@ from steward.decide.serving.fcfs import Fcfs
 from steward.errors import StewardError
 from steward.learn.estimators.serving import SERVING_ESTIMATORS
 from steward.learn.estimators.serving.calibration import WaitCalibration
+from steward.learn.estimators.serving.composition import Composition
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
 from steward.learn.estimators.serving.output_lengths import OutputLengths, remaining
 from steward.learn.estimators.serving.throughput import TypeThroughput
@@ -252,6 +253,40 @@ def test_coverage_that_was_lost_in_one_turn_is_made_up_for() -> None:
 
     assert np.mean(held[2000:2050]) < 0.2
     assert np.mean(held) == pytest.approx(0.9, abs=0.015)
+
+
+def test_another_source_of_requests_is_noticed_once_and_its_own_drift_is_not() -> None:
+    composition, draw = Composition(), np.random.default_rng(0)
+
+    before = [composition.has_changed((0, 0, int(each))) for each in draw.integers(8, 12, 5000)]
+    after = [composition.has_changed((0, 0, int(each))) for each in draw.integers(10, 14, 5000)]
+
+    assert not any(before)
+    assert sum(after) == 1
+    assert 100 < after.index(True) < 1000
+
+
+def test_kinds_beyond_the_bound_are_counted_as_one() -> None:
+    composition = Composition()
+
+    assert not any(composition.has_changed((each,)) for each in range(3000))
+    assert len(composition._recent) == 512
+
+
+def test_the_bound_begins_anew_with_another_source() -> None:
+    calibration = WaitCalibration()
+    for turn in range(300):  # over-estimated: the bound goes down to the mean
+        calibration.observe(10.0, 2.0, 10.0 + 2.0 * calibration.sds, 6.0, 100.0 * turn)
+    low = calibration.sds
+
+    calibration.begin_anew(30_000.0)
+    calibration.observe(10.0, 2.0, 10.0, 6.0, 29_999.0)  # predicted before
+
+    assert low < 0.2
+    assert calibration.sds == 1.6
+    assert calibration.figures().count == 301
+    calibration.observe(10.0, 2.0, 10.0, 6.0, 30_000.0)
+    assert calibration.sds < 1.6
 
 
 def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:

@@ -53,6 +53,9 @@ class WaitCalibration:
     count as well: as likely to stay within their bounds as these are now known to be wide, and as
     beyond them if they are. Without them a queue of minutes would be predicted with a bound that
     answers to an error which was mended long ago.
+
+    What was observed of one source of requests says little of the next: when it changes, the bound
+    begins anew.
     """
 
     def __init__(self, *, share: float = 0.9) -> None:
@@ -67,13 +70,22 @@ class WaitCalibration:
         self._surplus = 0.0  # waits that held beyond the share that should, fading
         self._open_sds = np.zeros(0)
         self._overdue = np.zeros(0, np.bool_)
-        self._renewed_at = 0
+        self._known = 0  # distances that are about the present source
+        self._renewed_at = 0  # of these
         self._turn_s = -np.inf
+        self.since_s = -np.inf  # predictions before are about another source
 
     @property
     def is_due(self) -> bool:
         """Return whether the next wait observed leads to a new bound."""
-        return self.count + 1 - self._renewed_at >= min(_OFTEN, 1 + self.count // 8)
+        return self._known + 1 - self._renewed_at >= min(_OFTEN, 1 + self._known // 8)
+
+    def begin_anew(self, t_s: float) -> None:
+        """Leave what was predicted before out of the bound: other requests arrive now."""
+        self.since_s, self._turn_s = t_s, -np.inf
+        self.turns = self._known = self._renewed_at = 0
+        self.sds, self._surplus = _FIRST_SDS, 0.0
+        self.expect(np.zeros(0), np.zeros(0, np.bool_))
 
     def expect(self, open_sds: Floats, overdue: Flags) -> None:
         """Take note of requests that still wait: how wide their bounds are, and whose is over."""
@@ -85,17 +97,21 @@ class WaitCalibration:
         """Take in one wait that is over, with what was predicted of it, and when."""
         if max(mean_s, wait_s) < SHORT_S or not np.isfinite(mean_s):
             return
-        due, held = self.is_due, wait_s <= upper_s
+        held = wait_s <= upper_s
+        self._errors[self.count % _SHOWN] = abs(mean_s / max(wait_s, 1e-9) - 1.0)
+        self._held[self.count % _SHOWN] = held
+        self.count += 1
+        if predicted_s < self.since_s:
+            return
+        due = self.is_due
         if predicted_s >= self._turn_s:
             self.turns += 1
             self._turn_s = predicted_s + wait_s
         distance = (wait_s - mean_s) / (sd_s + TINY_S)
-        self._distances[self.count % _KEPT] = min(max(distance, -_OUTERMOST), _OUTERMOST)
-        self._turn_of[self.count % _KEPT] = self.turns
-        self._errors[self.count % _SHOWN] = abs(mean_s / max(wait_s, 1e-9) - 1.0)
-        self._held[self.count % _SHOWN] = held
+        self._distances[self._known % _KEPT] = min(max(distance, -_OUTERMOST), _OUTERMOST)
+        self._turn_of[self._known % _KEPT] = self.turns
         self._surplus += held - self.share - self._surplus / _MEMORY
-        self.count += 1
+        self._known += 1
         if due:
             self._renew()
 
@@ -115,6 +131,7 @@ class WaitCalibration:
         return {
             **columns,
             "count": self.count,
+            "known": self._known,
             "turns": self.turns,
             "sds": self.sds,
             "surplus": self._surplus,
@@ -130,11 +147,12 @@ class WaitCalibration:
             getattr(self, f"_{name}")[:] = each
         self.count, self.sds, self._surplus = numbers
         self.turns, self._turn_s = int(state["turns"]), -np.inf
-        self._renewed_at = self.count
+        self._known, self.since_s = int(state["known"]), -np.inf
+        self._renewed_at = self._known
 
     def _renew(self) -> None:
-        self._renewed_at = self.count
-        known = min(self.count, _KEPT)
+        self._renewed_at = self._known
+        known = min(self._known, _KEPT)
         distances = np.sort(self._distances[:known])
         turns = self.turns - float(self._turn_of[:known].min()) + 1.0
         weight = turns / (turns + _FIRST_WEIGHT)

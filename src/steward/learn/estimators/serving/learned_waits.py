@@ -15,6 +15,7 @@ from steward.learn.estimators.serving.calibration import (
     Calibration,
     WaitCalibration,
 )
+from steward.learn.estimators.serving.composition import Composition
 from steward.learn.estimators.serving.in_flight import (
     COLUMNS,
     COUNT,
@@ -69,6 +70,7 @@ class LearnedWaits:
         self.name = "learned-waits"
         self._lengths = OutputLengths(groups=groups, memory=memory)
         self._calibration = WaitCalibration()
+        self._composition = Composition()
         self._throughput: dict[str, TypeThroughput] = {}
         self._types: tuple[InstanceType, ...] = ()
         self._table = _table(())
@@ -162,6 +164,8 @@ class LearnedWaits:
         new = found[:count][::-1]
         for r in new.tolist():
             self._known.group[r] = self._group(view, r)
+            if self._composition.has_changed(_kind(view, r)):
+                self._calibration.begin_anew(view.t_s)
         if count:
             add_rows(seen, self._known, self._lengths.tables, self._table, new)
         return new
@@ -197,7 +201,7 @@ class LearnedWaits:
         """Return the bounds of what waits, in standard deviations, and which are over."""
         predicted = self._known.predicted[self._known.open[: self._known.counts[0]]]
         when_s, mean_s, sd_s, upper_s = predicted[predicted[:, 1] >= SHORT_S].T
-        waits = np.isfinite(when_s) & np.isfinite(mean_s)
+        waits = (when_s >= self._calibration.since_s) & np.isfinite(mean_s)
         sds = (upper_s - mean_s)[waits] / (sd_s[waits] + TINY_S)
         overdue: NDArray[np.bool_] = (when_s + upper_s < t_s)[waits]
         return sds, overdue
@@ -310,6 +314,13 @@ class LearnedWaits:
 
     def _waits(self, view: ServingView, forecasts: ServingForecasts) -> ExpectedWaits:
         return expected_waits(replace(view, forecasts=forecasts))
+
+
+def _kind(view: ServingView, r: int) -> tuple[int, int, int]:
+    """Return what tells sources of requests apart, without who they are."""
+    requests = view.requests
+    length = int(requests.prompt_tokens[r]).bit_length()
+    return int(requests.model[r]), int(requests.deadline_class[r]), length
 
 
 def _becomes(view: ServingView, instances: InstanceColumns, i: int) -> int:

@@ -2,14 +2,15 @@
 
 Each trace of `llm_traces` in bursts beyond capacity, first come, first served, each wait until the
 first token predicted at the arrival (`steward serve score`), with step times that are wrong at the
-start. Constants were chosen while looking at all six traces and both mixes with seeds 0 to 4 (the
-seed draws the bursts, and how wrong the step times are); reported are seeds 11 and 12, 4 instances,
-and mixes whose parts are tenants of their own. No trace was held back. Nothing is learnt before a
-run, and nothing is kept between two.
+start. Constants were chosen while looking at the six traces with seeds 0 to 4, 20 and 21 (the seed
+draws the bursts, and how wrong the step times are), at made-up traces, and at other mixes than
+those here; why the first mix missed its bar was looked for with seed 20. Reported are seeds 11 and
+12, 4 instances, profiles of slower and quicker machines, and mixes whose parts are tenants of their
+own. No trace was held back. Nothing is learnt before a run, and nothing is kept between two.
 
 Beside it, under the same protocol: QLM's estimate with one constant throughput (tokens per second
 of a full batch of ShareGPT), and requests ahead times the mean time between two ends. The
-step-time model is judged on points held out (`serving_step_times.py`).
+step-time model is judged on points held out, by the worst of 20 splits (`serving_step_times.py`).
 
 Last, a real engine: four recorded loads of a llama.cpp server on an H200 (`tests/data`), one after
 the other, each moment shown as a gateway saw it. No bar. All four were looked at when the form of
@@ -18,6 +19,8 @@ the calibration was chosen, so their coverage is not a judgement of it.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -27,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report import bar, finish, progress, quick
+from report import bar, finish, progress
 from serving_step_times import SPLITS, errors_of
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
 from steward.learn.step_profiles import instance_types, read_profiles
@@ -51,6 +54,7 @@ MIXES = {
     "chat > long > ShareGPT": (CHAT, LONG, SHARED),
 }
 ON_FOUR = (CHAT, LONG)
+OTHER_PROFILES = ((CHAT, 4.0), (CHAT, 0.3), ("lmsys_arena_vtc_2023", 0.3), (SHARED, 4.0))
 SEEDS = (11, 12)
 OF_A_PART = 10_000
 MEDIAN, COVERAGE = 0.05, (0.88, 0.92)
@@ -76,10 +80,14 @@ class Run:
     instances: int = 1
     estimator: str = OURS
     throughput: float = 0.0
+    scale: float = 1.0  # of all step times
 
     @property
     def shown(self) -> str:
-        return self.name if self.instances == 1 else f"{self.name}, {self.instances} instances"
+        told = [self.name]
+        told += [f"{self.instances} instances"] if self.instances > 1 else []
+        told += [f"step times x {self.scale:g}"] if self.scale != 1.0 else []
+        return ", ".join(told)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,12 +139,12 @@ class EqualWork:
 
 def main() -> None:
     """Score every trace and mix with ours and the rivals, then judge the step times."""
-    short = quick()
+    short, alone = _asked()
     warm_up()
     profile = data_folder().parent / "h200" / "serving_truth.csv"
     kind = instance_types([profile], H200_LLAMA_8B)[0]
     throughput = _tokens_per_s(kind)
-    runs = _runs(throughput, short=short)
+    runs = _runs(throughput, short=short, rivals=not alone)
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         scores = list(pool.map(scored, runs, [kind] * len(runs)))
     ours: dict[str, list[ScoredWaits]] = {}
@@ -153,8 +161,17 @@ def main() -> None:
     for each in read_profiles(profile):
         row = errors_of(each, 1 if short else SPLITS)
         results[f"step times, {each.model}"] = row
-        bars.append(bar(f"{each.model}: step times held out", row["median_error"], "<=", MEDIAN))
+        worst = row["median_error_of_splits"]["worst"]
+        bars.append(bar(f"{each.model}: step times held out, worst split", worst, "<=", MEDIAN))
     finish("serving_estimator", results, bars)
+
+
+def _asked() -> tuple[bool, bool]:
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, same code")
+    parser.add_argument("--without-rivals", action="store_true", help="ours only: all the bars")
+    given = parser.parse_args()
+    return given.quick, given.without_rivals
 
 
 def _bars(name: str, row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -166,12 +183,14 @@ def _bars(name: str, row: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _runs(throughput: float, *, short: bool) -> list[Run]:
+def _runs(throughput: float, *, short: bool, rivals: bool) -> list[Run]:
     names = TRACES[:1] if short else (*MIXES, *TRACES)
     seeds = SEEDS[:1] if short else SEEDS
     found = [] if short else [Run(name=name, seed=seeds[0], instances=4) for name in ON_FOUR]
     found += [Run(name=name, seed=seed) for name in names for seed in seeds]
-    for rival in (QLM, MEAN_GAP):
+    if not short:
+        found += [Run(name=name, seed=seeds[0], scale=scale) for name, scale in OTHER_PROFILES]
+    for rival in (QLM, MEAN_GAP) if rivals else ():
         found += [
             Run(name=name, seed=seeds[0], estimator=rival, throughput=throughput) for name in names
         ]
@@ -180,6 +199,7 @@ def _runs(throughput: float, *, short: bool) -> list[Run]:
 
 def scored(run: Run, kind: InstanceType) -> ScoredWaits:
     """Score one run, in a process of its own."""
+    kind = replace(kind, step_times=kind.step_times.scaled(run.scale))
     estimator: ServingEstimator = LearnedWaits()
     if run.estimator != OURS:
         constant = run.throughput if run.estimator == QLM else None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.serving.fcfs import Fcfs
-from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType, StepTimes
+from steward.model.serving.instance_type import H200_LLAMA_8B, InstanceType
 from steward.model.serving.requests import DeadlineClass, RequestTrace, requests_of
 from steward.sim.serving.simulate import Fleet, simulate
 from steward.sim.serving.traces import read_requests
@@ -34,10 +34,7 @@ MAX_TOKENS = 1024  # answers are cut there, as clients do
 
 def slower(kind: InstanceType = H200_LLAMA_8B, **given: object) -> InstanceType:
     """Return an instance type like that of a larger model: each step takes three times as long."""
-    times = kind.step_times
-    names = [name for name in times.__slots__ if name != "bend_tokens"]
-    scaled = {name: getattr(times, name) * SLOWER for name in names}
-    step_times = StepTimes(bend_tokens=times.bend_tokens, **scaled)
+    step_times = kind.step_times.scaled(SLOWER)
     usual = {"max_sequences": 128, "kv_tokens": 262_144, "start_s": 45.0, "swap_s": 15.0}
     return replace(kind, step_times=step_times, **{**usual, **given})  # type: ignore[arg-type]
 

@@ -1,7 +1,7 @@
 """Does the step-time model predict steps that it was not fitted to?
 
 Half of the points of each model in `serving_truth.csv` (or of `--profile FILE`) are held out, by
-seed; the error on those is reported for 20 splits. The first split's is what the bar is on.
+seed; the error on those is reported for 20 splits. The bar is on the worst of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ def main() -> None:
     splits = 1 if given.quick else SPLITS
     results = {each.model: errors_of(each, splits) for each in read_profiles(given.profile)}
     bars = [
-        bar(f"{model}: median error on points held out", row["median_error"], "<=", 0.05)
+        bar(
+            f"{model}: median error on points held out, worst split",
+            row["median_error_of_splits"]["worst"],
+            "<=",
+            0.05,
+        )
         for model, row in results.items()
     ]
     finish("serving_step_times", results, bars)

@@ -15,6 +15,7 @@ from steward.decide.serving.fcfs import Fcfs
 from steward.errors import StewardError
 from steward.learn.estimators.serving import SERVING_ESTIMATORS
 from steward.learn.estimators.serving.calibration import WaitCalibration
+from steward.learn.estimators.serving.composition import Composition
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
 from steward.learn.estimators.serving.output_lengths import OutputLengths, remaining
 from steward.learn.estimators.serving.throughput import TypeThroughput
@@ -222,6 +223,72 @@ def test_waits_that_were_predicted_at_once_tell_as_much_as_one() -> None:
     assert 1.2 < many.sds < one.sds <= 1.6
 
 
+def test_requests_that_still_wait_count_as_their_bounds_are_known_to_be_wide() -> None:
+    calm, late, wide = (WaitCalibration() for _ in range(3))
+    draw = np.random.default_rng(0)
+    for turn in range(200):
+        wait_s = 10.0 + float(draw.normal())
+        for each in (calm, late, wide):
+            each.observe(10.0, 1.0, 10.0 + each.sds, wait_s, 100.0 * turn)
+
+    late.expect(np.full(400, 1.3), np.ones(400, bool))
+    wide.expect(np.full(400, 3.0), np.zeros(400, bool))
+    for turn in range(200, 264):
+        for each in (calm, late, wide):
+            each.observe(10.0, 1.0, 10.0 + each.sds, 10.0, 100.0 * turn)
+
+    assert wide.sds < calm.sds < late.sds
+
+
+def test_coverage_that_was_lost_in_one_turn_is_made_up_for() -> None:
+    calibration, draw = WaitCalibration(), np.random.default_rng(1)
+    held = []
+    for turn in range(120):
+        shift_s = 4.0 if turn == 40 else 0.0  # a source that nobody has seen before
+        sds = calibration.sds  # all of a turn is predicted before any of it is over
+        for _ in range(50):
+            wait_s = 10.0 + shift_s + float(draw.normal())
+            calibration.observe(10.0, 1.0, 10.0 + sds, wait_s, 100.0 * turn)
+            held.append(wait_s <= 10.0 + sds)
+
+    assert np.mean(held[2000:2050]) < 0.2
+    assert np.mean(held) == pytest.approx(0.9, abs=0.015)
+
+
+def test_another_source_of_requests_is_noticed_once_and_its_own_drift_is_not() -> None:
+    composition, draw = Composition(), np.random.default_rng(0)
+
+    before = [composition.has_changed((0, 0, int(each))) for each in draw.integers(8, 12, 5000)]
+    after = [composition.has_changed((0, 0, int(each))) for each in draw.integers(10, 14, 5000)]
+
+    assert not any(before)
+    assert sum(after) == 1
+    assert 100 < after.index(True) < 1000
+
+
+def test_kinds_beyond_the_bound_are_counted_as_one() -> None:
+    composition = Composition()
+
+    assert not any(composition.has_changed((each,)) for each in range(3000))
+    assert len(composition._recent) == 512
+
+
+def test_the_bound_begins_anew_with_another_source() -> None:
+    calibration = WaitCalibration()
+    for turn in range(300):  # over-estimated: the bound goes down to the mean
+        calibration.observe(10.0, 2.0, 10.0 + 2.0 * calibration.sds, 6.0, 100.0 * turn)
+    low = calibration.sds
+
+    calibration.begin_anew(30_000.0)
+    calibration.observe(10.0, 2.0, 10.0, 6.0, 29_999.0)  # predicted before
+
+    assert low < 0.2
+    assert calibration.sds == 1.6
+    assert calibration.figures().count == 301
+    calibration.observe(10.0, 2.0, 10.0, 6.0, 30_000.0)
+    assert calibration.sds < 1.6
+
+
 def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:
     calibration = WaitCalibration()
 
@@ -237,7 +304,7 @@ def test_the_bound_stays_above_the_mean_however_many_waits_were_shorter() -> Non
     for turn in range(300):
         calibration.observe(10.0, 2.0, 12.0, 6.0, 100.0 * turn)
 
-    assert calibration.sds == 0.5
+    assert calibration.sds == 0.1
 
 
 def test_the_bound_holds_nine_times_of_ten_once_it_is_calibrated() -> None:

@@ -44,7 +44,7 @@ def read_profiles(file: Path) -> tuple[Profile, ...]:
     """Read a profile; raise one error that names all its faults."""
     where = str(file)
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)
             lacking = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
             rows = [(reader.line_num, row) for row in reader]

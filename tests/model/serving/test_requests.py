@@ -94,6 +94,24 @@ def test_a_step_is_flat_up_to_the_bend_and_linear_beyond() -> None:
     assert len(times.coefficients()) == 8
 
 
+def test_scaled_times_are_those_of_steps_that_all_take_longer() -> None:
+    times = StepTimes(
+        fixed_s=0.01,
+        prefill_s=0.02,
+        token_s=0.1,
+        bend_tokens=8,
+        token_beyond_s=0.2,
+        sequence_s=0.3,
+        kv_token_s=0.4,
+        attention_s=0.5,
+    )
+
+    step = {"prefill_tokens": 9.0, "decode_sequences": 3.0, "kv_tokens": 7.0}
+
+    assert times.scaled(3.0).step_s(**step) == pytest.approx(3.0 * times.step_s(**step))
+    assert times.scaled(1.0) == times
+
+
 def test_all_faults_of_an_instance_type_are_said() -> None:
     bad = InstanceType(
         name="x",

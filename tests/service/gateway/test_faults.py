@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -183,6 +186,53 @@ def test_what_was_not_answered_goes_to_another_upstream(how: str) -> None:
         assert {each[2]["x-steward-upstream"] for each in replies} == {"u2"}
         assert retries >= 1
         assert len(good.got) == 4
+
+    asyncio.run(scenario())
+
+
+@contextmanager
+def full_backlog(port: int) -> Iterator[None]:
+    """Listen where nobody accepts, as a server that is too busy to: connecting takes for ever."""
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket())
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen(0)
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.settimeout(0.0)
+            client.connect_ex(("127.0.0.1", port))
+        yield
+
+
+def test_an_upstream_that_accepts_nothing_was_sent_nothing_and_another_one_answers() -> None:
+    async def scenario() -> None:
+        busy, good = FakeUpstream(), FakeUpstream()
+        async with bed(busy, good, health_every_s=60.0, connect_within_s=0.3) as it:
+            await busy.stop()
+            with full_backlog(busy.port):
+                replies = [await it.post() for _ in range(2)]
+                retries = it.gateway.tallies.retries
+            await busy.start()
+
+        assert [each[0] for each in replies] == [200, 200]
+        assert retries >= 1
+        assert len(good.got) == 2
+
+    asyncio.run(scenario())
+
+
+def test_alone_an_upstream_that_accepts_nothing_is_told_as_that() -> None:
+    async def scenario() -> None:
+        busy = FakeUpstream()
+        async with bed(busy, health_every_s=60.0, connect_within_s=0.3, retries=0) as it:
+            await busy.stop()
+            with full_backlog(busy.port):
+                status, value, _ = await it.post()
+            await busy.start()
+
+        assert (status, value["error"]["code"]) == (502, "upstream_unreachable")
+        assert "does not accept connections" in value["error"]["message"]
 
     asyncio.run(scenario())
 

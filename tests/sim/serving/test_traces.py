@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,75 @@ def test_the_lines_of_mooncake_are_read(tmp_path: Path) -> None:
     assert found.prefix_ids.tolist() == [0, 1, 0]
     assert {each.rows for each in found.faults} == {3, 2, 1}
     assert "line 4: broken" in found.faults[0].examples
+
+
+MOONCAKE = (
+    {"timestamp": 500, "input_length": 600, "output_length": 2, "hash_ids": [4, 7]},
+    {"timestamp": 0, "input_length": 10, "output_length": 1, "hash_ids": [4]},
+)
+OWN = (
+    {"t_s": 0.5, "input_tokens": 600, "output_tokens": 2, "prefix_block_ids": [4, 7]},
+    {"t_s": 0, "input_tokens": 10, "output_tokens": 1, "prefix_block_ids": "4", "client_id": 3},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("trace.jsonl", "\ufeff" + "\n".join(json.dumps(each) for each in MOONCAKE)),
+        ("trace.json", json.dumps(MOONCAKE, indent=1)),
+        ("own.jsonl", "\n".join(json.dumps(each) for each in OWN)),
+        (
+            "table.csv",
+            'timestamp,input_length,output_length,hash_ids\n500,600,2,"[4, 7]"\n0,10,1,4\n',
+        ),
+    ],
+)
+def test_requests_with_prefixes_are_the_same_in_all_their_forms(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    found = read_requests(written(tmp_path, text, name))
+
+    assert found.arrival_s.tolist() == [0.0, 0.5]
+    assert found.prompt_tokens.tolist() == [10, 600]
+    assert found.output_tokens.tolist() == [1, 2]
+    assert found.prefix_ids.tolist() == [0, 0, 1]
+    assert found.faults == ()
+
+
+def test_json_lines_may_be_packed(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join(json.dumps(each) for each in MOONCAKE).encode()))
+
+    assert len(read_requests(file)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [('[{"timestamp": 1,', "no whole JSON"), ("[]", "empty list"), ("[1, 2]", "entry 1: 1")],
+)
+def test_a_list_without_requests_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match=words):
+        read_requests(written(tmp_path, text, "trace.json"))
+
+
+@pytest.mark.parametrize(
+    "times", [("2024-10-15T12:00:00Z", "2024-10-15T12:00:00.500Z"), ("7", "7.5")]
+)
+def test_other_times_than_azures_own_are_read_as_well(
+    times: tuple[str, str], tmp_path: Path
+) -> None:
+    text = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n"
+    text += "".join(f"{each},1,5,6\n" for each in times)
+
+    assert read_requests(written(tmp_path, text)).arrival_s.tolist() == [0.0, 0.5]
+
+
+def test_a_folder_with_one_file_is_read_whatever_its_name(tmp_path: Path) -> None:
+    written(tmp_path, "t_s,input_tokens,output_tokens\n0,1,1\n", "AzureTrace_code.csv")
+    written(tmp_path, "about", "README.md")
+
+    assert len(read_requests(tmp_path)) == 1
 
 
 def test_the_columns_of_burstgpt_are_read(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["H200_LLAMA_8B", "InstanceType", "StepTimes"]
 
@@ -47,6 +47,13 @@ class StepTimes:
             + self.kv_token_s * kv_tokens
             + self.attention_s * attention_pairs
         )
+
+    def scaled(self, factor: float) -> StepTimes:
+        """Return the times of steps that all take `factor` times as long."""
+        times = {
+            name: getattr(self, name) * factor for name in self.__slots__ if name != "bend_tokens"
+        }
+        return replace(self, **times)
 
     def coefficients(self) -> tuple[float, ...]:
         """Return the numbers in the order of the fields, for compiled code."""

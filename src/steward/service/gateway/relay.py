@@ -14,6 +14,7 @@ from aiohttp import (
     ClientResponse,
     ClientResponseError,
     ClientSession,
+    ConnectionTimeoutError,
     InvalidURL,
     ServerDisconnectedError,
 )
@@ -161,6 +162,8 @@ class Relay:
             with StallWatch(within_s, response.close) as watch:
                 await self._check_status(upstream, response)
                 return await read(ticket, response, watch)
+        except ConnectionTimeoutError as fault:  # a TimeoutError, too, but nothing was sent yet
+            raise self._broken(upstream, fault) from None
         except TimeoutError:
             raise self._silent(upstream, within_s) from None
         except (ClientError, OSError, ValueError) as fault:
@@ -275,7 +278,7 @@ class Relay:
 
     def _broken(self, upstream: Upstream, fault: Exception) -> GatewayError:
         """Return the error for a connection that was refused, reset, or carried no HTTP."""
-        if isinstance(fault, ClientConnectorError):
+        if isinstance(fault, ClientConnectorError | ConnectionTimeoutError):
             problem, code = "it does not accept connections", "upstream_unreachable"
         elif isinstance(fault, (ClientResponseError, InvalidURL, ValueError)):
             problem, code = "it does not speak HTTP", "upstream_garbage"

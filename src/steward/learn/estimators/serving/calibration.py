@@ -7,19 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
-__all__ = ["SHORT_S", "Calibration", "WaitCalibration"]
+__all__ = ["SHORT_S", "TINY_S", "Calibration", "WaitCalibration"]
 
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 SHORT_S = 1.0  # waits that are shorter, and were predicted to be, are not compared
-_KEPT = 8000  # waits that the bound is from
+_KEPT = 30_000  # waits that the bound is from
 _SHOWN = 2000  # waits that the published figures are about
 _FIRST_SDS = 1.6  # of the bound before anything was observed: a normal one's 1.28, widened
-_FIRST_WEIGHT = 8.0  # turns of the queue that it counts as
-_COVERED = 4000.0  # waits that the coverage which steers the bound is about
-_GAIN = 10.0  # standard deviations that the bound moves by for all of the coverage
+_FIRST_WEIGHT = 15.0  # turns of the queue that it counts as
+_MEMORY = 50_000.0  # waits that the coverage which steers the bound is about
+_AHEAD = 1500.0  # waits, at least, within which the bound makes up for coverage lost or gained
+_LEAST_LEVEL, _MOST_LEVEL = 0.5, 0.985  # quantiles that the bound is moved between
 _OUTERMOST = 8.0  # standard deviations: a wait further off tells nothing of how wide others are
-_LOWEST, _HIGHEST = -1.0, 4.0  # standard deviations that it is moved by at most
-_LEAST_SDS = 0.5  # of the bound: the mean itself is none
+_LEAST_SDS = 0.1  # of the bound: the mean itself is none
+_NORMAL_SDS = 1.2816  # that 90 % of a normal distribution stay below
+TINY_S = 1e-6  # added to standard deviations
+_OFTEN = 64  # waits between two bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +42,20 @@ class Calibration:
 class WaitCalibration:
     """Compare predicted waits with those observed, and set the bound from it.
 
-    The bound is as many standard deviations above the mean as 90 % of the last 8,000 waits stayed
-    below. Waits that are predicted while errors of this kind are still unobserved go wrong alike:
-    however many they are, they tell as much as one. What was observed therefore weighs by turns of
-    the queue, each of which begins with the first wait that was predicted after the turn before
-    was observed. As far as there were turns, the bound also moves against the coverage that was
-    reached: up while less than 90 % held, down, by less, while more did.
+    The bound is a quantile of the distances of the last 30,000 waits from their means, in standard
+    deviations. Waits that are predicted while errors of this kind are still unobserved go wrong
+    alike: however many they are, they tell as much as one. What was observed therefore weighs by
+    turns of the queue, each of which begins with the first wait that was predicted after the turn
+    before was observed.
+
+    The quantile is 90 % while 90 % of waits stayed within their bounds. It is lower or higher as
+    more or fewer did, so that over the waits to come this is made up for. Requests that still wait
+    count as well: as likely to stay within their bounds as these are now known to be wide, and as
+    beyond them if they are. Without them a queue of minutes would be predicted with a bound that
+    answers to an error which was mended long ago.
+
+    What was observed of one source of requests says little of the next: when it changes, the bound
+    begins anew.
     """
 
     def __init__(self, *, share: float = 0.9) -> None:
@@ -49,11 +64,32 @@ class WaitCalibration:
         self.turns = 0  # of the queue
         self.sds = _FIRST_SDS
         self._distances = np.zeros(_KEPT)  # from the mean, in standard deviations
+        self._turn_of = np.zeros(_KEPT)
         self._errors = np.zeros(_SHOWN)
         self._held = np.zeros(_SHOWN)
-        self._covered = share
-        self._renewed_at = 0
+        self._surplus = 0.0  # waits that held beyond the share that should, fading
+        self._open_sds = np.zeros(0)
+        self._overdue = np.zeros(0, np.bool_)
+        self._known = 0  # distances that are about the present source
+        self._renewed_at = 0  # of these
         self._turn_s = -np.inf
+        self.since_s = -np.inf  # predictions before are about another source
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the next wait observed leads to a new bound."""
+        return self._known + 1 - self._renewed_at >= min(_OFTEN, 1 + self._known // 8)
+
+    def begin_anew(self, t_s: float) -> None:
+        """Leave what was predicted before out of the bound: other requests arrive now."""
+        self.since_s, self._turn_s = t_s, -np.inf
+        self.turns = self._known = self._renewed_at = 0
+        self.sds, self._surplus = _FIRST_SDS, 0.0
+        self.expect(np.zeros(0), np.zeros(0, np.bool_))
+
+    def expect(self, open_sds: Floats, overdue: Flags) -> None:
+        """Take note of requests that still wait: how wide their bounds are, and whose is over."""
+        self._open_sds, self._overdue = open_sds, overdue
 
     def observe(
         self, mean_s: float, sd_s: float, upper_s: float, wait_s: float, predicted_s: float
@@ -62,17 +98,21 @@ class WaitCalibration:
         if max(mean_s, wait_s) < SHORT_S or not np.isfinite(mean_s):
             return
         held = wait_s <= upper_s
-        distance = (wait_s - mean_s) / (sd_s + 1e-6)
-        self._distances[self.count % _KEPT] = min(max(distance, -_OUTERMOST), _OUTERMOST)
         self._errors[self.count % _SHOWN] = abs(mean_s / max(wait_s, 1e-9) - 1.0)
         self._held[self.count % _SHOWN] = held
         self.count += 1
+        if predicted_s < self.since_s:
+            return
+        due = self.is_due
         if predicted_s >= self._turn_s:
             self.turns += 1
             self._turn_s = predicted_s + wait_s
-        weight = 1.0 / min(self.count + 100.0, _COVERED)
-        self._covered += weight * (held - self._covered)
-        if self.count - self._renewed_at >= min(32, 1 + self.count // 8):
+        distance = (wait_s - mean_s) / (sd_s + TINY_S)
+        self._distances[self._known % _KEPT] = min(max(distance, -_OUTERMOST), _OUTERMOST)
+        self._turn_of[self._known % _KEPT] = self.turns
+        self._surplus += held - self.share - self._surplus / _MEMORY
+        self._known += 1
+        if due:
             self._renew()
 
     def figures(self) -> Calibration:
@@ -91,9 +131,10 @@ class WaitCalibration:
         return {
             **columns,
             "count": self.count,
+            "known": self._known,
             "turns": self.turns,
             "sds": self.sds,
-            "covered": self._covered,
+            "surplus": self._surplus,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -101,21 +142,29 @@ class WaitCalibration:
         columns = {name: np.asarray(state[name], np.float64) for name in _COLUMNS}
         if any(each.shape != getattr(self, f"_{name}").shape for name, each in columns.items()):
             raise ValueError("it kept another number of waits")
-        numbers = int(state["count"]), float(state["sds"]), float(state["covered"])
+        numbers = int(state["count"]), float(state["sds"]), float(state["surplus"])
         for name, each in columns.items():
             getattr(self, f"_{name}")[:] = each
-        self.count, self.sds, self._covered = numbers
+        self.count, self.sds, self._surplus = numbers
         self.turns, self._turn_s = int(state["turns"]), -np.inf
-        self._renewed_at = self.count
+        self._known, self.since_s = int(state["known"]), -np.inf
+        self._renewed_at = self._known
 
     def _renew(self) -> None:
-        self._renewed_at = self.count
-        known = min(self.count, _KEPT)
-        observed = float(np.quantile(self._distances[:known], self.share))
-        weight = self.turns / (self.turns + _FIRST_WEIGHT)
-        moved = min(max(_GAIN * (self.share - self._covered), _LOWEST), _HIGHEST)
-        sds = _FIRST_SDS + weight * (observed + moved - _FIRST_SDS)
-        self.sds = max(sds, _LEAST_SDS)
+        self._renewed_at = self._known
+        known = min(self._known, _KEPT)
+        distances = np.sort(self._distances[:known])
+        turns = self.turns - float(self._turn_of[:known].min()) + 1.0
+        weight = turns / (turns + _FIRST_WEIGHT)
+        holds = weight * np.searchsorted(distances, self._open_sds, side="right") / known
+        holds += (1.0 - weight) * ndtr(self._open_sds * (_NORMAL_SDS / _FIRST_SDS))
+        holds[self._overdue] = 0.0
+        surplus = self._surplus + float((holds - self.share).sum())
+        level = self.share - surplus / max(_AHEAD, float(len(holds)))
+        level = min(max(level, _LEAST_LEVEL), _MOST_LEVEL)
+        observed = float(np.quantile(distances, level))
+        first = _FIRST_SDS / _NORMAL_SDS * float(ndtri(level))
+        self.sds = max(first + weight * (observed - first), _LEAST_SDS)
 
 
-_COLUMNS = ("distances", "errors", "held")
+_COLUMNS = ("distances", "turn_of", "errors", "held")

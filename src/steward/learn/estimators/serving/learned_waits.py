@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.learn.estimators.serving.calibration import Calibration, WaitCalibration
+from steward.learn.estimators.serving.calibration import (
+    SHORT_S,
+    TINY_S,
+    Calibration,
+    WaitCalibration,
+)
+from steward.learn.estimators.serving.composition import Composition
 from steward.learn.estimators.serving.in_flight import (
     COLUMNS,
     COUNT,
@@ -64,6 +70,7 @@ class LearnedWaits:
         self.name = "learned-waits"
         self._lengths = OutputLengths(groups=groups, memory=memory)
         self._calibration = WaitCalibration()
+        self._composition = Composition()
         self._throughput: dict[str, TypeThroughput] = {}
         self._types: tuple[InstanceType, ...] = ()
         self._table = _table(())
@@ -95,7 +102,7 @@ class LearnedWaits:
         self._renew(seen)
         totals = np.zeros((len(view.instances), COLUMNS))
         look(seen, self._known, self._lengths.tables, self._table, totals)
-        self._compare()
+        self._compare(view.t_s)
         self._measure(view, totals)
         new = self._take_in(view, seen)
         forecasts = self._forecasts(view, totals)
@@ -105,7 +112,7 @@ class LearnedWaits:
 
     @property
     def state_version(self) -> int:
-        return 2
+        return 3
 
     def save_state(self) -> dict[str, Any]:
         return {
@@ -157,6 +164,8 @@ class LearnedWaits:
         new = found[:count][::-1]
         for r in new.tolist():
             self._known.group[r] = self._group(view, r)
+            if self._composition.has_changed(_kind(view, r)):
+                self._calibration.begin_anew(view.t_s)
         if count:
             add_rows(seen, self._known, self._lengths.tables, self._table, new)
         return new
@@ -181,10 +190,21 @@ class LearnedWaits:
             count_open(seen, self._known, self._lengths.tables)
             self._lengths.begin_version()
 
-    def _compare(self) -> None:
+    def _compare(self, t_s: float) -> None:
         known = self._known
         for compared in known.compared[: known.counts[1]].tolist():
+            if self._calibration.is_due:
+                self._calibration.expect(*self._open_bounds(t_s))
             self._calibration.observe(*compared)
+
+    def _open_bounds(self, t_s: float) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the bounds of what waits, in standard deviations, and which are over."""
+        predicted = self._known.predicted[self._known.open[: self._known.counts[0]]]
+        when_s, mean_s, sd_s, upper_s = predicted[predicted[:, 1] >= SHORT_S].T
+        waits = (when_s >= self._calibration.since_s) & np.isfinite(mean_s)
+        sds = (upper_s - mean_s)[waits] / (sd_s[waits] + TINY_S)
+        overdue: NDArray[np.bool_] = (when_s + upper_s < t_s)[waits]
+        return sds, overdue
 
     def _measure(self, view: ServingView, totals: Floats) -> None:
         """Learn from stretches of instances' time that are over."""
@@ -294,6 +314,13 @@ class LearnedWaits:
 
     def _waits(self, view: ServingView, forecasts: ServingForecasts) -> ExpectedWaits:
         return expected_waits(replace(view, forecasts=forecasts))
+
+
+def _kind(view: ServingView, r: int) -> tuple[int, int, int]:
+    """Return what tells sources of requests apart, without who they are."""
+    requests = view.requests
+    length = int(requests.prompt_tokens[r]).bit_length()
+    return int(requests.model[r]), int(requests.deadline_class[r]), length
 
 
 def _becomes(view: ServingView, instances: InstanceColumns, i: int) -> int:

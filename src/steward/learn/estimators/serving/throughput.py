@@ -25,7 +25,7 @@ _STRENGTH = 0.05  # of the factor that all parts have in common, beside each one
 _FIRST = 0.2  # stretches that the model as it was given counts as
 _FIRST_DOUBT, _LEAST_DOUBT = 0.2, 0.02  # how far the throughput may be off, as a share
 _FIRST_FULL_DOUBT, _LEAST_FULL_DOUBT = 0.5, 0.05  # how far the work of a full batch may be off
-_SLOW, _QUICK = 100.0, 20.0  # full stretches that means are about
+_SLOW, _QUICK = 25.0, 20.0  # full stretches that means are about
 _RATIOS = 60.0
 _RATIO_STRENGTH = 3.0  # stretches that a ratio of 1 counts as
 

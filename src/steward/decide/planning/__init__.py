@@ -1,0 +1,1 @@
+"""Where a job should run, and what it costs there, before it runs. Pure."""

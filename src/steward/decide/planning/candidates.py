@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +14,7 @@ from steward.decide.planning.hourly_rates import HourlyRate, best_start
 from steward.decide.planning.limits import Asked, Fit, age_notes, validate
 from steward.decide.planning.words import hours
 from steward.model.planning.catalog import Accelerator, Catalog, CatalogSite, Engine, Queue, Source
-from steward.model.planning.outlook import Outlook, place_of
+from steward.model.planning.outlook import Outlook
 from steward.model.planning.plan import Choice, PlanRequest, Range, Rejected, Way
 
 __all__ = ["Candidate", "Candidates", "sites_of"]
@@ -30,6 +29,7 @@ _UNKNOWN_WAITS = {
 _INTERRUPTED_EVERY_S = 8 * 3600.0  # where nobody knows; clouds publish 5 to 20 % a month and more
 _PRICE_DRIFT = 0.1  # of a price, for each year since somebody looked it up
 _MOST_DRIFT = 0.5
+_FRESH_S = 30 * DAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,11 @@ class Candidates:
         """Return the ways whose GPUs the queue has; without GPUs where those are not all taken."""
         key = (queue.gpu_model, queue.shared_nodes or not queue.gpus_per_node)
         if key not in self._ways_of:
-            self._ways_of[key] = tuple(way for way in self.request.ways if self._runs(way, *key))
+            self._ways_of[key] = tuple(
+                way
+                for way in self.request.ways
+                if self._runs(way, queue.gpu_model, takes_parts=key[1])
+            )
         ways = self._ways_of[key]
         if not ways:
             gpus = f"{queue.gpu_model or 'unknown'} GPUs" if queue.gpus_per_node else "no GPUs"
@@ -102,7 +106,7 @@ class Candidates:
     def _known(self) -> str:
         return ", ".join(sorted({way.gpu_model or "no GPUs" for way in self.request.ways}))
 
-    def _runs(self, way: Way, gpu_model: str, takes_parts: bool) -> bool:
+    def _runs(self, way: Way, gpu_model: str, *, takes_parts: bool) -> bool:
         if not way.gpu_model or not gpu_model:
             return not way.gpu_model and takes_parts
         known = self._model(gpu_model)
@@ -121,6 +125,13 @@ class Candidates:
         fit = validate(self._asks(way, queue.start_s), queue, self._model(queue.gpu_model))
         if not fit.fits:
             self._reject(site, queue, way, "; ".join(each.text for each in fit.violations))
+            return None
+        if way.most_nodes is not None and fit.nodes > way.most_nodes:
+            why = (
+                f"its {way.gpus} GPUs would be spread over {fit.nodes} nodes, and the run time "
+                f"holds for {way.most_nodes} at most"
+            )
+            self._reject(site, queue, way, why)
             return None
         if queue.interruptible and not request.saves:
             why = "jobs are stopped there for others, and this one saves no checkpoints to go on"
@@ -185,10 +196,8 @@ class Candidates:
             every_s = self.outlook.interrupted_every(site, queue)
             if every_s is None:
                 every_s = _INTERRUPTED_EVERY_S
-                notes = (
-                    "how often jobs are stopped there is not known: "
-                    f"every {hours(every_s)} is assumed",
-                )
+                text = "how often jobs are stopped there is not known: every"
+                notes = (f"{text} {hours(every_s)} is assumed",)
             every_s /= fit.nodes  # one lost node stops all
         attempts = Attempts(
             limit_s=queue.max_s,
@@ -356,7 +365,8 @@ class Candidates:
         """Return by which share prices may have changed since a day."""
         if as_of not in self._drifts:
             age_s = Source(text="", as_of=as_of).age_s(self.request.now_s) or 0.0
-            self._drifts[as_of] = min(_MOST_DRIFT, _PRICE_DRIFT * age_s / (365 * DAY_S))
+            years = max(0.0, age_s - _FRESH_S) / (365 * DAY_S)
+            self._drifts[as_of] = min(_MOST_DRIFT, _PRICE_DRIFT * years)
         return self._drifts[as_of]
 
 
@@ -365,5 +375,3 @@ def sites_of(request: PlanRequest, catalog: Catalog) -> tuple[CatalogSite, ...]:
     if not request.sites:
         return catalog.sites
     return tuple(catalog.site(name) for name in request.sites)
-
-

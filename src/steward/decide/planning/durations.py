@@ -32,6 +32,7 @@ POINTS = 256
 MOST_RESTARTS = 200  # links of a chain and interruptions together
 Floats = NDArray[np.float64]
 _LIMITS = (0.05, 0.5, 0.95)  # of a Range
+_FAR = 100.0  # a lognormal with limits so far apart would have absurd tails
 _Z90 = float(ndtri(_LIMITS[2]))
 _RUN, _WATTS, _INTERRUPTIONS, _FIRST_WAIT = range(4)  # which order a quantity has
 
@@ -149,7 +150,8 @@ def _poisson(mean: Floats) -> Floats:
 
 def _half(mid: float, limit: float, z: Floats) -> Floats:
     """Return values on one side of the middle; `z` is how far out, in standard deviations."""
-    if min(mid, limit) > 0:
+    z = np.maximum(z, 0.0)
+    if max(mid, limit) < _FAR * min(mid, limit):
         return np.asarray(mid * (limit / mid) ** (z / _Z90), np.float64)
     return np.maximum(0.0, mid + (limit - mid) * z / _Z90)
 

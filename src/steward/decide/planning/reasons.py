@@ -24,9 +24,7 @@ def broken_limits(choice: Choice, request: PlanRequest) -> Iterator[str]:
         )
     budget = request.budget_usd
     if budget is not None and choice.usd is not None and choice.usd.high > budget:
-        yield (
-            f"it may cost {dollars(choice.usd.high)}, and the budget is {dollars(budget)}"
-        )
+        yield (f"it may cost {dollars(choice.usd.high)}, and the budget is {dollars(budget)}")
 
 
 def score(choice: Choice, request: PlanRequest) -> float:

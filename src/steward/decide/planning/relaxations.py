@@ -38,8 +38,6 @@ def _deadline(request: PlanRequest, affordable: Sequence[Candidate]) -> Iterator
     late_s, best = min(
         ((_late_s(each, request), each) for each in affordable), key=lambda pair: pair[0]
     )
-    if late_s <= 0:
-        return
     name = name_of(best.choice, request.now_s)
     yield (
         f"a deadline {hours(late_s)} later: {name} then meets it with a chance of "
@@ -59,22 +57,25 @@ def _budget(request: PlanRequest, in_time: Sequence[Choice]) -> Iterator[str]:
     if request.budget_usd is None or not prices:
         return
     usd, cheapest = min(prices, key=lambda pair: pair[0])
-    if usd > request.budget_usd:
-        more = dollars(usd - request.budget_usd)
-        name = name_of(cheapest, request.now_s)
-        yield f"{more} more budget, {dollars(usd)} in all: {name} then is within it"
+    more = dollars(usd - request.budget_usd)
+    name = name_of(cheapest, request.now_s)
+    yield f"{more} more budget, {dollars(usd)} in all: {name} then is within it"
 
 
 def _both(request: PlanRequest, found: Sequence[Candidate]) -> Iterator[str]:
     """Return the least delay and the budget that it takes."""
-    if request.deadline_s is None or request.budget_usd is None or not found:
+    budget = request.budget_usd
+    late = [
+        (_late_s(each, request), each.choice.usd.high, each.choice)
+        for each in found
+        if each.choice.usd is not None
+    ]
+    if budget is None or not late:
         return
-    late_s, best = min(((_late_s(each, request), each) for each in found), key=lambda pair: pair[0])
-    usd = best.choice.usd.high if best.choice.usd is not None else 0.0
-    name = name_of(best.choice, request.now_s)
+    late_s, usd, best = min(late, key=lambda each: each[:2])
     yield (
-        f"a deadline {hours(late_s)} later together with {dollars(usd - request.budget_usd)} more "
-        f"budget: {name} is then feasible"
+        f"a deadline {hours(late_s)} later together with {dollars(usd - budget)} more budget: "
+        f"{name_of(best, request.now_s)} is then feasible"
     )
 
 

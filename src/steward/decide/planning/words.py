@@ -52,7 +52,7 @@ def listed(parts: Sequence[str]) -> str:
 
 def way_name(way: Way) -> str:
     """Write what a way takes."""
-    gpus = f"{way.gpus} × {way.gpu_model}" if way.gpus else "no GPU"
+    gpus = f"{way.gpus} x {way.gpu_model}" if way.gpus else "no GPU"
     return gpus if way.batch is None else f"{gpus}, batch {way.batch}"
 
 

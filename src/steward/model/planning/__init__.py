@@ -1,1 +1,1 @@
-"""Values of planning: what sites offer (catalog), what is asked, and which ways there are to run it."""
+"""Values of planning: what sites offer, what is asked, and the ways there are to run it."""

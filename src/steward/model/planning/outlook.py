@@ -1,4 +1,4 @@
-"""What is believed of the sites from now on: waits, carbon and prices by the hour, interruptions."""
+"""What is believed of the sites ahead: waits, carbon and prices by the hour, interruptions."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["Choice", "Plan", "PlanRequest", "Range", "Rejected", "Way", "Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Range:
-    """A value: in nine of ten cases it is between `low` and `high`, as often above as below `mid`."""
+    """A value: nine of ten are between `low` and `high`, as many above as below `mid`."""
 
     low: float
     mid: float
@@ -49,6 +49,7 @@ class Way:
     watts: Range
     batch: int | None = None
     gpu_memory_bytes: int = 0  # that each GPU must have
+    most_nodes: int | None = None  # over which its GPUs may be spread; None: any number
     basis: str = ""  # what run_s and watts are from
 
     def __post_init__(self) -> None:
@@ -57,6 +58,8 @@ class Way:
             problem = f"it has {self.gpus} GPUs of model '{self.gpu_model}'"
         elif not 0 < self.run_s.low <= self.run_s.high < inf:
             problem = f"it runs {self.run_s.low} to {self.run_s.high} s"
+        elif self.most_nodes is not None and self.most_nodes < 1:
+            problem = f"it may be spread over {self.most_nodes} nodes"
         elif not 0 <= self.watts.low <= self.watts.high < inf:
             problem = f"a GPU draws {self.watts.low} to {self.watts.high} W"
         if problem:

@@ -31,7 +31,7 @@ class HourlyRate:
     ) -> HourlyRate:
         """Return the rate of some hours; without `beyond`, their mean goes on after them."""
         hours = np.asarray(values, np.float64)
-        edges_s = from_s + HOUR_S * np.arange(len(hours) + 1)
+        edges_s = np.asarray(from_s + HOUR_S * np.arange(len(hours) + 1), np.float64)
         return cls(
             from_s=from_s,
             to_s=float(edges_s[-1]),

@@ -1,0 +1,157 @@
+"""Ways to run a job: by hand, from the estimate of a model, or from jobs like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log2
+
+from steward.errors import StewardError
+from steward.learn.estimators.model_graphs.answers import ModelEstimate, estimate_model
+from steward.learn.estimators.model_graphs.calibration import CAPACITY_BYTES
+from steward.learn.estimators.model_graphs.pool import TraceWorker
+from steward.learn.estimators.model_graphs.question import ModelQuestion
+from steward.model.forecast import Forecast
+from steward.model.planning.catalog import Accelerator, Catalog
+from steward.model.planning.plan import Range, Way
+
+__all__ = ["ModelWork", "gpu_watts", "way_by_hand", "ways_from_forecasts", "ways_of_model"]
+
+_NO_WATTS = Range(low=0.0, mid=0.0, high=0.0)
+_UNKNOWN_WATTS = Range(low=100.0, mid=300.0, high=700.0)
+_AT_WORK = (0.5, 0.75, 1.0)  # of a board's limit
+_START_S = 120.0  # imports, data, the first compiled steps
+_EACH_DOUBLING = (1.0, 0.92, 0.75)  # of the throughput stays, from the best case to the worst
+_TO_NINE_OF_TEN = 1.6449 / 1.2816  # from a range that holds in four of five cases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWork:
+    """A model that goes through so many items, with each of the batches on each count of GPUs."""
+
+    question: ModelQuestion  # its batch is that of one GPU
+    items: float
+    batches: tuple[int, ...]
+    gpus: tuple[int, ...]
+    most_nodes: int | None = 1
+
+    def __post_init__(self) -> None:
+        numbers = (self.items, *self.batches, *self.gpus)
+        if not self.batches or not self.gpus or min(numbers) < 1:
+            problem = f"{self.items:g} items, batches {self.batches}, GPUs {self.gpus}"
+            raise StewardError(problem, where=self.question.model, hint="each is 1 or more")
+
+
+def ways_of_model(
+    work: ModelWork, catalog: Catalog, worker: TraceWorker | None
+) -> tuple[tuple[Way, ...], tuple[str, ...]]:
+    """Return a way for each kind of GPU that sites have and whose step time is known, and notes."""
+    ways: list[Way] = []
+    notes: list[str] = []
+    for name, kind in _kinds(catalog):
+        for batch in work.batches:
+            question = replace(work.question, gpu=kind, batch=batch)
+            estimate = estimate_model(question, worker, find_batch=False)
+            if estimate.step_s is None:
+                notes += [f"{name}: {each}" for each in estimate.notes]
+                break
+            ways += [_way_of(estimate, name, work, batch, gpus) for gpus in work.gpus]
+    return tuple(ways), tuple(dict.fromkeys(notes))
+
+
+def _kinds(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Return the GPUs of all sites by name, with the estimator's name for them."""
+    offered = {queue.gpu_model for site in catalog.sites for queue in site.queues}
+    seen = set()
+    for model in sorted(offered - {""}):
+        known = catalog.accelerator(model)
+        kind = _kind_of((known.name, *known.aliases) if known is not None else (model,))
+        name = known.name if known is not None else model
+        if kind and name not in seen:
+            seen.add(name)
+            yield name, kind
+
+
+def _kind_of(names: Iterable[str]) -> str:
+    plain = {_plain(each) for each in names}
+    return next((kind for kind in CAPACITY_BYTES if _plain(kind) in plain), "")
+
+
+def _plain(name: str) -> str:
+    kept = name.casefold().removeprefix("nvidia").strip("- _").removesuffix("gb")
+    return kept.replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _way_of(estimate: ModelEstimate, name: str, work: ModelWork, batch: int, gpus: int) -> Way:
+    """Return the time of all steps; how it scales over several GPUs is assumed."""
+    step = estimate.step_s
+    assert step is not None  # the caller asked
+    steps = ceil(work.items / (batch * gpus))
+    low, mid, high = (each ** log2(gpus) for each in _EACH_DOUBLING)
+    run_s = Range(
+        low=_START_S / 2 + steps * step.low / low,
+        mid=_START_S + steps * step.likely / mid,
+        high=_START_S * 3 + steps * step.high / high,
+    )
+    watts = _UNKNOWN_WATTS
+    energy = estimate.energy_j_per_step
+    if energy is not None:
+        likely = energy.likely / step.likely
+        watts = Range(low=0.7 * likely, mid=likely, high=1.3 * likely)
+    scaling = "; how it scales over GPUs is assumed" if gpus > 1 else ""
+    return Way(
+        gpu_model=name,
+        gpus=gpus,
+        run_s=run_s,
+        watts=watts,
+        batch=batch,
+        gpu_memory_bytes=int(estimate.device_bytes.high),
+        most_nodes=work.most_nodes,
+        basis=f"{steps:,} steps of {estimate.model} by {estimate.tier}{scaling}",
+    )
+
+
+def ways_from_forecasts(
+    forecasts: Sequence[Forecast], *, gpu_model: str, gpus: int, catalog: Catalog
+) -> tuple[Way, ...]:
+    """Return a way for each forecast of a run time, made wider to hold in nine of ten cases."""
+    found = []
+    for each in forecasts:
+        if not 0 < each.mid:
+            continue
+        low = each.mid * (max(each.low, 1.0) / max(each.mid, 1.0)) ** _TO_NINE_OF_TEN
+        high = each.mid * (each.high / each.mid) ** _TO_NINE_OF_TEN
+        found.append(
+            Way(
+                gpu_model=gpu_model if gpus else "",
+                gpus=gpus,
+                run_s=Range(low=min(low, each.mid), mid=each.mid, high=high),
+                watts=gpu_watts(catalog.accelerator(gpu_model) if gpus else None, gpus),
+                basis=each.basis,
+            )
+        )
+    return tuple(found)
+
+
+def way_by_hand(
+    run_s: Range, *, gpu_model: str, gpus: int, catalog: Catalog, most_nodes: int | None = 1
+) -> Way:
+    """Return a way whose run time somebody knows."""
+    return Way(
+        gpu_model=gpu_model,
+        gpus=gpus,
+        run_s=run_s,
+        watts=gpu_watts(catalog.accelerator(gpu_model) if gpu_model else None, gpus),
+        most_nodes=most_nodes if gpus else None,
+        basis="given by hand",
+    )
+
+
+def gpu_watts(known: Accelerator | None, gpus: int) -> Range:
+    """Return what one GPU draws at work, by the limit of its board."""
+    if not gpus:
+        return _NO_WATTS
+    if known is None or not known.watts:
+        return _UNKNOWN_WATTS
+    low, mid, high = (share * known.watts for share in _AT_WORK)
+    return Range(low=low, mid=mid, high=high)

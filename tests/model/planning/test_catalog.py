@@ -22,11 +22,13 @@ from steward.model.planning.catalog import (
 
 
 def queue(**changes: Any) -> Queue:
-    return Queue(**({"name": "q", "cores_per_node": 8, "memory_bytes_per_node": 10**9} | changes))
+    values: dict[str, Any] = {"name": "q", "cores_per_node": 8, "memory_bytes_per_node": 10**9}
+    return Queue(**(values | changes))
 
 
 def site(*queues: Queue, **changes: Any) -> CatalogSite:
-    return CatalogSite(**({"name": "s", "engine": Engine.SLURM, "queues": queues} | changes))
+    values: dict[str, Any] = {"name": "s", "engine": Engine.SLURM, "queues": queues}
+    return CatalogSite(**(values | changes))
 
 
 def accelerator(**changes: Any) -> Accelerator:

@@ -115,7 +115,7 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
 
     (fault,) = examine_rules([path]).faults
 
-    assert "a rule file of more than 16 MiB" in fault.problem
+    assert "a file of more than 16 MiB" in fault.problem
 
 
 def test_a_folder_without_rule_files_is_a_fault(tmp_path: Path) -> None:

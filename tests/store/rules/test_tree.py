@@ -100,8 +100,8 @@ def test_a_key_that_is_there_twice_is_kept_for_the_reader_to_see() -> None:
         ("a: &x [*x]", "*x stands inside &x itself", 1, 8),
         ("a: *y", "no anchor &y before *y; known: none", 1, 4),
         ("a: &x b\nc: *y", "no anchor &y before *y; known: &x", 2, 4),
-        ("a: !thing b", "rule files hold no tags, and this is !thing", 1, 4),
-        ("a: !!python/object:os.system [b]", "rule files hold no tags", 1, 4),
+        ("a: !thing b", "tags are not allowed, and this is !thing", 1, 4),
+        ("a: !!python/object:os.system [b]", "tags are not allowed", 1, 4),
         ("[a]: b", "a key has to be a word", 1, 1),
         ("a: {<<: b}", "`<<` takes a mapping", 1, 9),
         ("a: {<<: [{}, [b]]}", "`<<` takes a mapping", 1, 14),
@@ -150,7 +150,7 @@ def test_many_documents_share_one_bound() -> None:
 
 
 def test_a_huge_text_is_refused_unread() -> None:
-    assert "a rule file of more than 16 MiB" in problem("#" * 16_800_000)[0]
+    assert "a file of more than 16 MiB" in problem("#" * 16_800_000)[0]
 
 
 def test_a_text_that_is_no_yaml_is_one_fault_of_the_file() -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from steward.errors import StewardError, did_you_mean
 
@@ -136,7 +137,7 @@ class Queue:
             if most is not None and most < self.min_nodes:
                 problem = f"min_nodes is {self.min_nodes}, and {name} is {most}"
                 raise StewardError(problem, where=where, hint="no job could run there")
-        if self.max_s is not None and self.max_s <= 0:
+        if self.max_s is not None and not 0 < self.max_s < inf:
             problem = f"max_s is {self.max_s:g}"
             raise StewardError(problem, where=where, hint="leave it out where there is no limit")
         if self.gpu_model and not self.gpus_per_node:
@@ -160,7 +161,7 @@ class CatalogSite:
     def __post_init__(self) -> None:
         where = f"site '{self.name}'"
         _refuse_negative({"grams_per_kwh": self.grams_per_kwh or 0.0}, where=where)
-        if self.power_usage_effectiveness < 1.0:
+        if not 1.0 <= self.power_usage_effectiveness < inf:
             problem = f"power_usage_effectiveness is {self.power_usage_effectiveness:g}"
             hint = "1 or more: what the building draws for each watt of its computers"
             raise StewardError(problem, where=where, hint=hint)
@@ -245,9 +246,9 @@ def _days_of(year: int, month: int) -> int:
 
 
 def _refuse_negative(numbers: Mapping[str, float], *, where: str) -> None:
-    wrong = [f"{name} is {number:g}" for name, number in numbers.items() if not number >= 0]
+    wrong = [f"{name} is {number:g}" for name, number in numbers.items() if not 0 <= number < inf]
     if wrong:
-        raise StewardError(", ".join(wrong), where=where, hint="each is 0 or more")
+        raise StewardError(", ".join(wrong), where=where, hint="each is a number of 0 or more")
 
 
 def _refuse_twice(kind: str, names: Iterable[str], *, where: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steward.errors import StewardError
 from steward.model.rules import SourceLocation
 from steward.store.rules.faults import Diagnostics
@@ -13,10 +15,21 @@ __all__ = ["MappingReader", "described", "items_of", "shown"]
 
 
 class MappingReader:
-    """Read the keys of one mapping; missing or wrong ones give a default and a diagnostic."""
+    """Read the keys of one mapping; missing or wrong ones give a default and a diagnostic.
 
-    def __init__(self, tree: Tree | None, shape: str, diagnostics: Diagnostics) -> None:
-        self.shape: MappingSpec = MAPPINGS[shape]
+    `shapes` is the table of the language: that of rule files unless another one is given.
+    """
+
+    def __init__(
+        self,
+        tree: Tree | None,
+        shape: str,
+        diagnostics: Diagnostics,
+        *,
+        shapes: Mapping[str, MappingSpec] = MAPPINGS,
+    ) -> None:
+        self.shapes = shapes
+        self.shape = shapes[shape]
         self.diagnostics = diagnostics
         self.place = tree.place if tree is not None else SourceLocation()
         self.found: dict[str, MappingEntry] = {}
@@ -168,15 +181,16 @@ class MappingReader:
 
     def one(self, name: str) -> MappingReader:
         """Return the mapping inside; an empty one where there is none."""
-        return MappingReader(
-            self.tree(name), self._field(name, FieldKind.ONE).shape, self.diagnostics
-        )
+        shape = self._field(name, FieldKind.ONE).shape
+        return MappingReader(self.tree(name), shape, self.diagnostics, shapes=self.shapes)
 
     def many(self, name: str) -> tuple[MappingReader, ...]:
         """Return the mappings of a list."""
         shape = self._field(name, FieldKind.MANY).shape
         items = items_of(self.tree(name), name, self.diagnostics)
-        return tuple(MappingReader(each, shape, self.diagnostics) for each in items)
+        return tuple(
+            MappingReader(each, shape, self.diagnostics, shapes=self.shapes) for each in items
+        )
 
     def _field(self, name: str, *kinds: FieldKind) -> FieldSpec:
         known = self.shape.fields[name]

@@ -122,8 +122,8 @@ def _refuse_if_large(text: str, file: str) -> None:
         problem = f"this is no text: character {error.start} cannot be written as UTF-8"
         raise TreeError(problem, place=start) from error
     if size > MAX_BYTES:
-        problem = f"a rule file of more than {MAX_BYTES >> 20} MiB, which is the most that is read"
-        raise TreeError(problem, place=start, hint="is it a rule file? if so, split it")
+        problem = f"a file of more than {MAX_BYTES >> 20} MiB, which is the most that is read"
+        raise TreeError(problem, place=start, hint="is it the right file? if so, split it")
 
 
 def _documents(text: str, file: str) -> Iterator[Tree]:
@@ -188,14 +188,14 @@ class _Composer:
         quoted = not event.implicit[0]
         if tag is not None:
             if tag not in KNOWN_TAGS and tag != "!":
-                problem = f"rule files hold no tags, and this is {tag}"
+                problem = f"tags are not allowed, and this is {tag}"
                 raise TreeError(problem, place=_place(mark, self.file))
             quoted = quoted and tag in ("!", TAG + "str")
         return Scalar(event.value, quoted, self.file, mark.line + 1, mark.column + 1)
 
     def _begin(self, event: yaml.CollectionStartEvent, place: SourceLocation) -> None:
         if event.tag is not None:
-            raise TreeError(f"rule files hold no tags, and this is {event.tag}", place=place)
+            raise TreeError(f"tags are not allowed, and this is {event.tag}", place=place)
         if len(self.open) >= MAX_DEPTH:
             raise TreeError(f"more than {MAX_DEPTH} levels inside one another", place=place)
         is_mapping = isinstance(event, yaml.MappingStartEvent)

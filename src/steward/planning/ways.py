@@ -52,10 +52,14 @@ def ways_of_model(
         for batch in work.batches:
             question = replace(work.question, gpu=kind, batch=batch)
             estimate = estimate_model(question, worker, find_batch=False)
-            if estimate.step_s is None:
-                notes += [f"{name}: {each}" for each in estimate.notes]
-                break
-            ways += [_way_of(estimate, name, work, batch, gpus) for gpus in work.gpus]
+            notes += [f"{name}: {each}" for each in estimate.notes]
+            step_s = estimate.step_s
+            if step_s is not None:
+                step = Range(low=step_s.low, mid=step_s.likely, high=step_s.high)
+                ways += [
+                    _way_of(estimate, step, gpu_model=name, batch=batch, gpus=gpus, work=work)
+                    for gpus in work.gpus
+                ]
     return tuple(ways), tuple(dict.fromkeys(notes))
 
 
@@ -82,25 +86,25 @@ def _plain(name: str) -> str:
     return kept.replace("-", "").replace("_", "").replace(" ", "")
 
 
-def _way_of(estimate: ModelEstimate, name: str, work: ModelWork, batch: int, gpus: int) -> Way:
+def _way_of(
+    estimate: ModelEstimate, step: Range, *, gpu_model: str, batch: int, gpus: int, work: ModelWork
+) -> Way:
     """Return the time of all steps; how it scales over several GPUs is assumed."""
-    step = estimate.step_s
-    assert step is not None  # the caller asked
     steps = ceil(work.items / (batch * gpus))
     low, mid, high = (each ** log2(gpus) for each in _EACH_DOUBLING)
     run_s = Range(
         low=_START_S / 2 + steps * step.low / low,
-        mid=_START_S + steps * step.likely / mid,
+        mid=_START_S + steps * step.mid / mid,
         high=_START_S * 3 + steps * step.high / high,
     )
     watts = _UNKNOWN_WATTS
     energy = estimate.energy_j_per_step
     if energy is not None:
-        likely = energy.likely / step.likely
+        likely = energy.likely / step.mid
         watts = Range(low=0.7 * likely, mid=likely, high=1.3 * likely)
     scaling = "; how it scales over GPUs is assumed" if gpus > 1 else ""
     return Way(
-        gpu_model=name,
+        gpu_model=gpu_model,
         gpus=gpus,
         run_s=run_s,
         watts=watts,
@@ -117,7 +121,7 @@ def ways_from_forecasts(
     """Return a way for each forecast of a run time, made wider to hold in nine of ten cases."""
     found = []
     for each in forecasts:
-        if not 0 < each.mid:
+        if not each.mid > 0:
             continue
         low = each.mid * (max(each.low, 1.0) / max(each.mid, 1.0)) ** _TO_NINE_OF_TEN
         high = each.mid * (each.high / each.mid) ** _TO_NINE_OF_TEN

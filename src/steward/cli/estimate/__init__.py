@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steward.cli.estimate.model import model
+from steward.cli.estimate.plan import plan
 from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table, print_warnings
@@ -51,7 +52,9 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError("missing option '--gpus', or a command: job, model, score", hint=hint)
+        raise StewardError(
+            "missing option '--gpus', or a command: job, model, plan, score", hint=hint
+        )
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
 
@@ -102,6 +105,7 @@ def _row(each: Forecast) -> tuple[str, ...]:
 
 app.command(name="job")(job)
 app.command(name="model")(model)
+app.command(name="plan")(plan)
 app.command(name="score")(score)
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"

@@ -17,9 +17,7 @@ from steward.store.atomic import whole_file
 __all__ = ["scripts_of", "write_scripts"]
 
 
-def scripts_of(
-    plan: Plan, catalog: Catalog, program: Program, *, most: int
-) -> tuple[Script, ...]:
+def scripts_of(plan: Plan, catalog: Catalog, program: Program, *, most: int) -> tuple[Script, ...]:
     """Return the scripts of the first choices, in the order of the plan."""
     found: list[Script] = []
     for place, choice in enumerate(plan.front[:most], 1):

@@ -27,7 +27,7 @@ def wait_lines(job: PlannedJob) -> list[str]:
         return []
     return [
         f"start={job.choice.start_s:.0f}  # seconds since 1970, as planned",
-        'left=$((start - $(date +%s)))',
+        "left=$((start - $(date +%s)))",
         'if [ "$left" -gt 0 ]; then sleep "$left"; fi',
     ]
 

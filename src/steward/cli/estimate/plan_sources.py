@@ -1,0 +1,171 @@
+"""What `steward estimate plan` reads: catalogues, run times, carbon of the hours ahead."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steward.cli.options import read_settings
+from steward.cli.output import print_warnings, waiting
+from steward.errors import StewardError
+
+if TYPE_CHECKING:
+    from steward.model.planning.catalog import Catalog
+    from steward.model.planning.outlook import Outlook
+    from steward.model.planning.plan import Plan, Way
+    from steward.planning.question import PlanQuestion
+    from steward.planning.scripts.job import Script
+
+__all__ = [
+    "JobLike",
+    "ModelAsked",
+    "ScriptsAsked",
+    "read_catalog",
+    "read_hours",
+    "ways_like",
+    "ways_of_model",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAsked:
+    """A model, as `estimate model` takes it, and how much goes through it."""
+
+    model: str
+    batch: str
+    items: float | None
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLike:
+    """Jobs that were seen before."""
+
+    name: str
+    user: str
+    tenant: str
+    config: Path | None
+    data: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsAsked:
+    """Where scripts go, and what they run."""
+
+    folder_of_scripts: Path
+    command: str | None
+    folder: str
+    image: str
+    account: str
+
+    def check(self) -> None:
+        """Refuse what cannot be written, before a plan is made."""
+        self._argv()
+
+    def write(self, plan: Plan, catalog: Catalog, *, most: int) -> tuple[Script, ...]:
+        """Write a script for each choice."""
+        from steward.planning.scripts.folder import scripts_of, write_scripts
+        from steward.planning.scripts.job import Program
+
+        program = Program(
+            argv=self._argv(), folder=self.folder, image=self.image, account=self.account
+        )
+        made = scripts_of(plan, catalog, program, most=most)
+        write_scripts(made, self.folder_of_scripts)
+        return made
+
+    def _argv(self) -> tuple[str, ...]:
+        hint = "add --command 'python train.py'"
+        try:
+            argv = tuple(shlex.split(self.command or ""))
+        except ValueError as fault:
+            problem = f"the command cannot be read: {str(fault).lower()}"
+            raise StewardError(problem, where="--command", hint="close every quote") from None
+        if not argv:
+            raise StewardError("what the scripts run is not said", where="--scripts", hint=hint)
+        return argv
+
+
+def read_catalog(paths: Sequence[Path]) -> tuple[Catalog, tuple[str, ...]]:
+    """Return all catalogues as one, with the accelerators that steward knows, and conflicts."""
+    from steward.store.catalog import builtin_file, merge, read_packages
+
+    if not paths:
+        raise StewardError(
+            "no catalogue of sites is given",
+            where="--catalog",
+            hint="name a file or folder with --catalog; docs/catalog.md shows how one is written",
+        )
+    own, *others = read_packages([builtin_file(), *paths])
+    merged = merge([own, *others])
+    return merged.catalog, tuple(str(each) for each in merged.conflicts)
+
+
+def ways_of_model(
+    asked: ModelAsked, question: PlanQuestion, catalog: Catalog
+) -> tuple[tuple[Way, ...], tuple[str, ...]]:
+    """Return the ways to put so many items through a model, and what is not known."""
+    from steward.learn.estimators.model_graphs.answers import new_worker
+    from steward.learn.estimators.model_graphs.question import ModelQuestion
+    from steward.planning.texts import read_numbers
+    from steward.planning.ways import ModelWork, ways_of_model
+
+    if not asked.batch or asked.items is None:
+        missing = "--batch" if not asked.batch else "--items"
+        raise StewardError(
+            f"missing option '{missing}'",
+            where=asked.model,
+            hint="as --batch 16,32 --items 1000000: items over all epochs",
+        )
+    batches = read_numbers(asked.batch, where="--batch")
+    work = ModelWork(
+        question=ModelQuestion(model=asked.model, batch=batches[0], **asked.options),
+        items=asked.items,
+        batches=batches,
+        gpus=read_numbers(question.gpus, where="--gpus"),
+        most_nodes=None if question.across_nodes else 1,
+    )
+    worker = new_worker()
+    try:
+        with waiting(f"estimating {asked.model}"):
+            return ways_of_model(work, catalog, worker)
+    finally:
+        if worker is not None:
+            worker.close()
+
+
+def ways_like(like: JobLike, question: PlanQuestion, catalog: Catalog) -> tuple[Way, ...]:
+    """Return the ways that earlier jobs went."""
+    from steward.config.assemble import learned_estimators
+    from steward.model.identity import TenantId
+    from steward.model.job import JobRequest, JobShape
+    from steward.planning.texts import read_numbers
+    from steward.planning.ways import ways_from_forecasts
+
+    counts = read_numbers(question.gpus, where="--gpus", least=0)
+    if any(counts) and not question.gpu:
+        hint = "add --gpu with the model that those jobs ran on"
+        raise StewardError("on which GPUs is not said", where=f"--like {like.name}", hint=hint)
+    estimators, discarded = learned_estimators(read_settings(like.config, like.data))
+    print_warnings(discarded)
+    found: list[Way] = []
+    for gpus in counts:
+        asked = JobRequest(
+            shape=JobShape(gpus=gpus),
+            tenant=TenantId(like.tenant),
+            user=like.user,
+            name=like.name,
+        )
+        forecasts = [each for one in estimators for each in one.estimate(asked)]
+        found += ways_from_forecasts(forecasts, gpu_model=question.gpu, gpus=gpus, catalog=catalog)
+    return tuple(found)
+
+
+def read_hours(path: Path, now_s: float) -> Outlook:
+    """Return the carbon of the hours ahead, by region."""
+    from steward.planning.carbon_hours import carbon_ahead
+
+    return carbon_ahead(path, now_s)

@@ -46,6 +46,7 @@ class PlanQuestion:
     save_every: str = "15m"
     usd_per_h: float = 1.0
     usd_per_kg: float = 0.1
+    usd_if_late: float = 20.0
 
 
 def ways_by_hand(question: PlanQuestion, catalog: Catalog) -> tuple[Way, ...]:
@@ -98,7 +99,11 @@ def request_of(question: PlanQuestion, ways: tuple[Way, ...], now_s: float) -> P
         save_s=read_range(question.save_time, where="--save-time").mid,
         save_every_s=read_range(question.save_every, where="--save-every").mid,
         sites=read_names(question.sites),
-        weights=Weights(usd_per_h=question.usd_per_h, usd_per_kg=question.usd_per_kg),
+        weights=Weights(
+            usd_per_h=question.usd_per_h,
+            usd_per_kg=question.usd_per_kg,
+            usd_if_late=question.usd_if_late,
+        ),
     )
 
 

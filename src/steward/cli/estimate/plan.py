@@ -103,6 +103,9 @@ def plan(  # noqa: PLR0913 - options of a command
         float, _option("hour-worth", "USD", "What an hour of waiting for the end counts.")
     ] = 1.0,
     kg_worth: Annotated[float, _option("kg-worth", "USD", "What a kg of CO2 counts.")] = 0.1,
+    late_worth: Annotated[
+        float, _option("late-worth", "USD", "What ending after the deadline counts.")
+    ] = 20.0,
     command: Annotated[
         Text, _option("command", "COMMAND", "What scripts run, as 'python train.py'.")
     ] = None,
@@ -151,6 +154,7 @@ def plan(  # noqa: PLR0913 - options of a command
         save_every=save_every,
         usd_per_h=hour_worth,
         usd_per_kg=kg_worth,
+        usd_if_late=late_worth,
     )
     to_write = None
     if scripts is not None:

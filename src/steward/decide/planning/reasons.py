@@ -31,9 +31,11 @@ def score(choice: Choice, request: PlanRequest) -> float:
     """Return what it costs, time and carbon counted in money. Units without a price count as 0."""
     weights = request.weights
     usd = choice.usd.mid if choice.usd is not None else 0.0
-    waited_s = 0.0 if request.deadline_s is not None else choice.end_s.mid - request.now_s
     kg = choice.co2_kg.mid if choice.co2_kg is not None else 0.0
-    return usd + weights.usd_per_h * waited_s / HOUR_S + weights.usd_per_kg * kg
+    usd += weights.usd_per_kg * kg
+    if choice.deadline_chance is not None:
+        return usd + weights.usd_if_late * (1 - choice.deadline_chance)
+    return usd + weights.usd_per_h * (choice.end_s.mid - request.now_s) / HOUR_S
 
 
 def why_beaten(loser: Choice, winner: Choice, now_s: float) -> str:
@@ -52,7 +54,7 @@ def why_recommended(best: Choice, others: Sequence[Choice], request: PlanRequest
     if request.deadline_s is not None:
         said = (
             f"{name} ends by the deadline with a chance of {best.deadline_chance or 0.0:.0%}, and "
-            f"costs least of those that are as safe as was asked, {kg}"
+            f"costs least, being late counted as {dollars(weights.usd_if_late)} and {kg}"
         )
     else:
         said = f"{name} costs least, an hour counted as {dollars(weights.usd_per_h)} and {kg}"

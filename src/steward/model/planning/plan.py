@@ -73,11 +73,13 @@ class Weights:
 
     usd_per_h: float = 1.0  # of ending later; does not count where there is a deadline
     usd_per_kg: float = 0.1  # of CO2
+    usd_if_late: float = 20.0  # of ending after the deadline, by the chance of that
 
     def __post_init__(self) -> None:
-        if not (0 <= self.usd_per_h < inf and 0 <= self.usd_per_kg < inf):
+        if not all(0 <= each < inf for each in (self.usd_per_h, self.usd_per_kg, self.usd_if_late)):
             raise StewardError(
-                f"an hour counts as {self.usd_per_h} USD and a kg of CO2 as {self.usd_per_kg} USD",
+                f"an hour counts as {self.usd_per_h} USD, a kg of CO2 as {self.usd_per_kg} USD, "
+                f"and a missed deadline as {self.usd_if_late} USD",
                 where="weights",
                 hint="each is 0 or more",
             )

@@ -23,6 +23,7 @@ from steward.config.checked_values import (
     shown_host,
 )
 from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
+from steward.config.planning_settings import PlanningSettings
 from steward.config.section import Section
 from steward.config.serving_settings import InstanceSettings, ServingSettings
 from steward.model.identity import TenantId
@@ -41,6 +42,7 @@ __all__ = [
     "LearnSettings",
     "LoopSettings",
     "ObserveSettings",
+    "PlanningSettings",
     "RulesSettings",
     "SavingsSettings",
     "ServiceSettings",
@@ -490,6 +492,7 @@ class Settings(Section):
     learn: LearnSettings = LearnSettings()
     decide: DecideSettings = DecideSettings()
     rules: RulesSettings = RulesSettings()
+    planning: PlanningSettings = PlanningSettings()
     act: ActSettings = ActSettings()
     jobs: JobsSettings = JobsSettings()
     guard: GuardSettings = GuardSettings()

@@ -65,10 +65,11 @@ def faults(text: str) -> list[str]:
 def test_a_site_is_written_in_a_dozen_lines() -> None:
     (site,) = parse_catalog(SITE).sites
 
+    source = Source(text="osc.edu", as_of="2026-08-12")
     assert site == CatalogSite(
         name="pitzer",
         engine=Engine.SLURM,
-        source=Source(text="osc.edu", as_of="2026-08-12"),
+        source=source,
         queues=(
             Queue(
                 name="gpu",
@@ -77,6 +78,7 @@ def test_a_site_is_written_in_a_dozen_lines() -> None:
                 gpus_per_node=2,
                 gpu_model="V100",
                 max_s=96 * 3600.0,
+                source=source,  # that of the site
                 charging=Charging(
                     basis=Basis.CORE_S,
                     rate=0.003,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steward.cli.estimate import catalog
 from steward.cli.estimate.model import model
 from steward.cli.estimate.plan import plan
 from steward.cli.estimate.score import score
@@ -107,6 +108,7 @@ app.command(name="job")(job)
 app.command(name="model")(model)
 app.command(name="plan")(plan)
 app.command(name="score")(score)
+app.add_typer(catalog.app, name="catalog")
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
 _NAMES = {"run.left_s": "run time"}

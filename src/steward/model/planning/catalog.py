@@ -107,6 +107,7 @@ class Queue:
     """A queue, partition or instance type: what one node of it has, and what may be asked."""
 
     name: str
+    submit_as: str = ""  # partition or instance type, where it is not the name
     cores_per_node: int  # 0: unknown
     memory_bytes_per_node: int  # 0: unknown
     gpus_per_node: int = 0

@@ -91,6 +91,7 @@ _QUEUE = _shape(
     "sites[].queues[]",
     "A queue, partition or instance type.",
     _text("name", "Its name, unique at the site.", required=True),
+    _text("submit_as", "Partition or instance type, where it is not the name."),
     _whole("cores_per_node", "Cores of one node; left out: unknown.", instead=("cores", "cpus")),
     _text("memory_per_node", f"Memory of one node, {_SIZE}.", instead=("memory", "mem")),
     _whole("gpus_per_node", "GPUs of one node.", instead=("gpus",)),
@@ -107,7 +108,7 @@ _QUEUE = _shape(
     _flag("interruptible", "Jobs may be stopped by others: spot, preemptible partitions."),
     _text("start_time", f"Until a node can compute, {_TIME}.", instead=("start_s",)),
     _one("charging", "What it costs; left out: nothing."),
-    _one("source", _SOURCE_DOC),
+    _one("source", f"{_SOURCE_DOC} Left out: that of the site."),
 )
 _CHARGING = _shape(
     "charging",

@@ -41,7 +41,10 @@ class Merged:
 
 
 def merge(packages: Sequence[CatalogPackage]) -> Merged:
-    """Merge packages: queues by their name, other fields of a site where a later one sets them."""
+    """Merge packages: queues by their name, other fields of a site where a later one sets them.
+
+    Aliases of an accelerator are those of all packages.
+    """
     conflicts: list[Conflict] = []
     sites: dict[str, tuple[CatalogSite, str]] = {}
     accelerators: dict[str, tuple[Accelerator, str]] = {}
@@ -55,16 +58,23 @@ def merge(packages: Sequence[CatalogPackage]) -> Merged:
                 sites[site.name] = _joined(before, (site, package.name))
         for each in package.catalog.accelerators:
             known = accelerators.get(each.name)
-            if known is not None and known[0] != each:
+            aliases = (*known[0].aliases, *each.aliases) if known is not None else each.aliases
+            one = replace(each, aliases=tuple(dict.fromkeys(aliases)))
+            if known is not None and _differ(known[0], each):
                 about = f"accelerator {each.name}"
                 conflicts.append(Conflict(about=about, kept=package.name, dropped=known[1]))
-            accelerators[each.name] = (each, package.name)
+            accelerators[each.name] = (one, package.name)
     cleared = _without_clashes(list(accelerators.values()), conflicts)
     return Merged(
         catalog=Catalog(sites=tuple(site for site, _ in sites.values()), accelerators=cleared),
         conflicts=tuple(dict.fromkeys(conflicts)),
         origins={name: origin for name, (_, origin) in sites.items()},
     )
+
+
+def _differ(one: Accelerator, two: Accelerator) -> bool:
+    """Return True if what is known of a card differs, wherever that is from."""
+    return replace(one, aliases=(), source=two.source) != replace(two, aliases=())
 
 
 def _joined(

@@ -29,6 +29,7 @@ __all__ = ["FileContent", "read_text"]
 
 T = TypeVar("T")
 _LONGEST_NAME = 200
+_MOST_NODES = 1_000_000  # the price lists of twenty clouds have 300,000
 _DAY_HINT = "write it as 2026-08-12"
 
 
@@ -46,7 +47,7 @@ def read_text(text: str, *, file: str) -> FileContent:
     content = FileContent()
     diagnostics = content.diagnostics
     try:
-        documents = list(read_documents(text, file=file))
+        documents = list(read_documents(text, file=file, most_nodes=_MOST_NODES))
     except TreeError as error:
         diagnostics.fault(error.place, error.problem, error.hint)
         return content
@@ -87,12 +88,14 @@ def _site(fields: MappingReader) -> CatalogSite | None:
     before = fields.diagnostics.raised
     name = _name(fields)
     engine = fields.choice("engine")
-    queues = [queue for each in fields.many("queues") if (queue := _queue(each)) is not None]
+    source = _source(fields, Source(text="", as_of=""))
+    queues = [
+        queue for each in fields.many("queues") if (queue := _queue(each, source)) is not None
+    ]
     _refuse_twice(fields)
     region, steward_site = fields.text("region"), fields.text("steward_site")
     grams = _optional_number(fields, "grams_per_kwh")
     effectiveness = _optional_number(fields, "power_usage_effectiveness")
-    source = _source(fields)
     if not _is_sound(fields, before):
         return None
     return _built(
@@ -123,9 +126,9 @@ def _refuse_twice(site: MappingReader) -> None:
                 first[name.text] = name.place
 
 
-def _queue(fields: MappingReader) -> Queue | None:
+def _queue(fields: MappingReader, of_site: Source) -> Queue | None:
     before = fields.diagnostics.raised
-    name, model = _name(fields), fields.text("gpu_model")
+    name, submit_as, model = _name(fields), fields.text("submit_as"), fields.text("gpu_model")
     cores, gpus = fields.whole("cores_per_node"), fields.whole("gpus_per_node")
     nodes, max_nodes = _optional_whole(fields, "nodes"), _optional_whole(fields, "max_nodes")
     min_nodes = fields.whole("min_nodes", default=1)
@@ -136,13 +139,14 @@ def _queue(fields: MappingReader) -> Queue | None:
         fields.flag("interruptible"),
     )
     charging = _charging(fields)
-    source = _source(fields)
+    source = _source(fields, of_site)
     if charging is None or not _is_sound(fields, before):
         return None
     return _built(
         fields,
         lambda: Queue(
             name=name,
+            submit_as=submit_as,
             cores_per_node=cores,
             memory_bytes_per_node=memory_bytes,
             gpus_per_node=gpus,
@@ -204,7 +208,7 @@ def _accelerator(fields: MappingReader) -> Accelerator | None:
     rates = fields.one("tflops")
     flops = {each: _amount(rates, each, read_tera, 0.0) for each in FORMATS if each in rates}
     aliases = fields.texts("aliases")
-    source = _source(fields)
+    source = _source(fields, Source(text="", as_of=""))
     if not _is_sound(fields, before):
         return None
     return _built(
@@ -221,17 +225,16 @@ def _accelerator(fields: MappingReader) -> Accelerator | None:
     )
 
 
-def _source(fields: MappingReader) -> Source:
-    empty = Source(text="", as_of="")
+def _source(fields: MappingReader, missing: Source) -> Source:
     if "source" not in fields:
-        return empty
+        return missing
     inner = fields.one("source")
     text, as_of = inner.text("text"), inner.text("as_of")
     try:
         return Source(text=text, as_of=as_of)
     except StewardError as error:
         inner.diagnostics.fault(inner.at("as_of"), f"`as_of`: {error.problem}", _DAY_HINT)
-        return empty
+        return missing
 
 
 def _is_sound(fields: MappingReader, faults_before: int) -> bool:

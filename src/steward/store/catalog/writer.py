@@ -26,7 +26,7 @@ class _Number(str):
     __slots__ = ()
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
     """Write mappings in their order, numbers without rounding, and no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ANN401, ARG002 - of the base class
@@ -49,7 +49,7 @@ def catalog_text(catalog: Catalog, *, heading: str = "") -> str:
             "accelerators": [_accelerator(each) for each in catalog.accelerators],
         }
     ) or {"sites": []}
-    text = yaml.dump(
+    text: str = yaml.dump(
         record, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2
     )
     return "".join(f"# {line}\n" for line in heading.splitlines()) + text
@@ -62,23 +62,23 @@ def _site(site: CatalogSite) -> dict[str, Any]:
         "engine": site.engine.value,
         **_changed(site, plain, ("region", "grams_per_kwh", "power_usage_effectiveness")),
         **_changed(site, plain, ("steward_site",)),
-        **_source(site.source),
-        **_present({"queues": [_queue(each) for each in site.queues]}),
+        **_source(site.source, Source(text="", as_of="")),
+        **_present({"queues": [_queue(each, site.source) for each in site.queues]}),
     }
 
 
-def _queue(queue: Queue) -> dict[str, Any]:
+def _queue(queue: Queue, of_site: Source) -> dict[str, Any]:
     plain = Queue(name="", cores_per_node=0, memory_bytes_per_node=0)
     return {
         "name": queue.name,
-        **_changed(queue, plain, ("cores_per_node",)),
+        **_changed(queue, plain, ("submit_as", "cores_per_node")),
         **_sizes({"memory_per_node": queue.memory_bytes_per_node}),
         **_changed(queue, plain, ("gpus_per_node", "gpu_model", "nodes", "min_nodes", "max_nodes")),
         **({"max_time": time_text(queue.max_s)} if queue.max_s is not None else {}),
         **_changed(queue, plain, ("shared_nodes", "interruptible")),
         **_times({"start_time": queue.start_s}),
         **({"charging": _charging(queue.charging)} if queue.charging != plain.charging else {}),
-        **_source(queue.source),
+        **_source(queue.source, of_site),
     }
 
 
@@ -109,13 +109,14 @@ def _accelerator(each: Accelerator) -> dict[str, Any]:
         "watts": each.watts,
         "tflops": {name: _Number(tera_text(rate)) for name, rate in each.flops.items()},
         **_present({"aliases": list(each.aliases)}),
-        **_source(each.source),
+        **_source(each.source, Source(text="", as_of="")),
     }
 
 
-def _source(source: Source) -> dict[str, Any]:
-    inner = _present({"text": source.text, "as_of": source.as_of})
-    return _present({"source": inner})
+def _source(source: Source, inherited: Source) -> dict[str, Any]:
+    if source == inherited:
+        return {}
+    return {"source": _present({"text": source.text, "as_of": source.as_of})}
 
 
 def _changed(value: object, plain: object, names: Iterable[str]) -> dict[str, Any]:

@@ -96,11 +96,11 @@ class MappingTree(NamedTuple):
 Tree = Scalar | ListTree | MappingTree
 
 
-def read_documents(text: str, *, file: str) -> Iterator[Tree]:
+def read_documents(text: str, *, file: str, most_nodes: int = MAX_NODES) -> Iterator[Tree]:
     """Yield every document of a text, or raise `TreeError` at the first syntax error."""
     _refuse_if_large(text, file)
     try:
-        yield from _documents(text, file)
+        yield from _documents(text, file, most_nodes)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = _place(mark, file) if mark else SourceLocation(file=file, line=1, column=1)
@@ -126,12 +126,12 @@ def _refuse_if_large(text: str, file: str) -> None:
         raise TreeError(problem, place=start, hint="is it the right file? if so, split it")
 
 
-def _documents(text: str, file: str) -> Iterator[Tree]:
+def _documents(text: str, file: str, most_nodes: int) -> Iterator[Tree]:
     composer: _Composer | None = None
     before = 0  # one limit for the whole file: documents are cheap to write
     for event in yaml.parse(text, Loader=LOADER):
         if type(event) is yaml.DocumentStartEvent:
-            composer = _Composer(file=file, before=before)
+            composer = _Composer(file=file, before=before, most_nodes=most_nodes)
         elif composer is not None:
             composer.add_event(event)
             if composer.root is not None:
@@ -156,6 +156,7 @@ class _Composer:
 
     file: str
     before: int  # values in earlier documents
+    most_nodes: int
     root: Tree | None = None
     open: list[_Open] = field(default_factory=list)
     anchors: dict[str, Tree] = field(default_factory=dict)
@@ -213,8 +214,8 @@ class _Composer:
 
     def _add(self, tree: Tree, anchor: str | None) -> None:
         self.count += 1
-        if self.before + max(self.count, tree.size) > MAX_NODES:
-            problem = f"more than {MAX_NODES} values, with anchors unfolded"
+        if self.before + max(self.count, tree.size) > self.most_nodes:
+            problem = f"more than {self.most_nodes} values, with anchors unfolded"
             hint = "an anchor that holds aliases grows with every level"
             raise TreeError(problem, place=tree.place, hint=hint)
         if anchor is not None:

@@ -1,0 +1,16 @@
+"""Reads the catalogue of a site: what comes with steward, what was installed, what it names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steward.config.settings import Settings
+from steward.store.catalog import Merged, builtin_file, merge, read_packages
+
+__all__ = ["read_catalog"]
+
+
+def read_catalog(settings: Settings) -> Merged:
+    """Return all packages as one catalogue, or raise every fault in them."""
+    own = [Path(each).expanduser() for each in settings.planning.catalog]
+    return merge(read_packages([builtin_file(), *own]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steward.cli.estimate.calibrate import calibrate
 from steward.cli.estimate.model import model
 from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
@@ -51,7 +52,7 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError("missing option '--gpus', or a command: job, model, score", hint=hint)
+        raise StewardError("missing option '--gpus', or a command: job, model, score, calibrate", hint=hint)
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
 
@@ -103,6 +104,7 @@ def _row(each: Forecast) -> tuple[str, ...]:
 app.command(name="job")(job)
 app.command(name="model")(model)
 app.command(name="score")(score)
+app.command(name="calibrate")(calibrate)
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
 _NAMES = {"run.left_s": "run time"}

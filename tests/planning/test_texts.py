@@ -80,7 +80,7 @@ def test_a_deadline_is_a_moment_or_a_time_from_now() -> None:
     assert read_deadline("+2d", NOW_S) == NOW_S + 48 * HOUR_S
     utc = read_deadline("2027-01-01T00:00", NOW_S)
     assert read_deadline("2027-01-01T02:00+02:00", NOW_S) == utc
-    with pytest.raises(StewardError, match="was .* h ago"):
+    with pytest.raises(StewardError, match=r"was .* h ago"):
         read_deadline("2020-01-01", NOW_S)
     with pytest.raises(StewardError, match="is no time"):
         read_deadline("tomorrow", NOW_S)

@@ -38,27 +38,25 @@ def test_a_model_has_a_way_for_each_batch_and_count_on_gpus_that_are_known() -> 
     assert not [each for each in ways if each.gpu_model == "K80"]
     one, four, *_ = known
     assert one.run_s.mid / 4 < four.run_s.mid < one.run_s.mid / 2.5
-    assert four.run_s.high / four.run_s.low > one.run_s.high / one.run_s.low
+    assert four.run_s.high / four.run_s.low > one.run_s.high / one.run_s.low > 1
     assert "12,500 steps of gpt2" in one.basis
-    assert "how it scales over GPUs is assumed" in four.basis
+    assert "3,125 steps of gpt2" in four.basis
     assert one.gpu_memory_bytes > 0
     assert 100 < one.watts.mid < 800
     assert any("torch" in each for each in notes)
 
 
-def test_a_gpu_on_which_nothing_was_measured_gives_no_way_but_a_note() -> None:
-    catalog = catalog_of(site("here", queue(gpu_model="T4")))
+def test_a_gpu_that_no_estimator_knows_gives_no_way() -> None:
+    catalog = catalog_of(site("here", queue(gpu_model="Abacus 1")))
 
-    ways, notes = ways_of_model(work(), catalog, None)
+    ways, _ = ways_of_model(work(), catalog, None)
 
-    if not ways:  # another estimator may know it by now
-        assert any(each.startswith("T4: ") for each in notes)
-    assert all(each.gpu_model == "T4" for each in ways)
+    assert ways == ()
 
 
 @pytest.mark.parametrize("but", [{"items": 0.0}, {"batches": ()}, {"gpus": (0,)}])
 def test_no_work_is_refused(but: dict[str, object]) -> None:
-    with pytest.raises(StewardError, match="each is 1 or more|items"):
+    with pytest.raises(StewardError, match=r"gpt2: .* items"):
         work(**but)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import ceil, log2
+from itertools import product
+from math import ceil
 
 from steward.errors import StewardError
 from steward.learn.estimators.model_graphs.answers import ModelEstimate, estimate_model
-from steward.learn.estimators.model_graphs.calibration import CAPACITY_BYTES
+from steward.learn.estimators.model_graphs.gpu_types import gpu_type
 from steward.learn.estimators.model_graphs.pool import TraceWorker
-from steward.learn.estimators.model_graphs.question import ModelQuestion
+from steward.learn.estimators.model_graphs.question import ModelQuestion, ParallelPlan
+from steward.learn.estimators.model_graphs.sites import Site
 from steward.model.forecast import Forecast
 from steward.model.planning.catalog import Accelerator, Catalog
 from steward.model.planning.plan import Range, Way
@@ -20,8 +23,7 @@ __all__ = ["ModelWork", "gpu_watts", "way_by_hand", "ways_from_forecasts", "ways
 _NO_WATTS = Range(low=0.0, mid=0.0, high=0.0)
 _UNKNOWN_WATTS = Range(low=100.0, mid=300.0, high=700.0)
 _AT_WORK = (0.5, 0.75, 1.0)  # of a board's limit
-_START_S = 120.0  # imports, data, the first compiled steps
-_EACH_DOUBLING = (1.0, 0.92, 0.75)  # of the throughput stays, from the best case to the worst
+_START_S = (60.0, 120.0, 360.0)  # imports, data, the first steps
 _TO_NINE_OF_TEN = 1.6449 / 1.2816  # from a range that holds in four of five cases
 
 
@@ -43,23 +45,29 @@ class ModelWork:
 
 
 def ways_of_model(
-    work: ModelWork, catalog: Catalog, worker: TraceWorker | None
+    work: ModelWork,
+    catalog: Catalog,
+    worker: TraceWorker | None,
+    *,
+    calibrated: Callable[[str], Site | None] = lambda _: None,
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
-    """Return a way for each kind of GPU that sites have and whose step time is known, and notes."""
+    """Return a way for each kind of GPU that sites have, each batch and count, and notes.
+
+    `calibrated` knows what was measured on a kind of GPU; copies of the model share the items.
+    """
     ways: list[Way] = []
     notes: list[str] = []
     for name, kind in _kinds(catalog):
-        for batch in work.batches:
+        site = calibrated(kind)
+        for batch, gpus in product(work.batches, work.gpus):
             question = replace(work.question, gpu=kind, batch=batch)
-            estimate = estimate_model(question, worker, find_batch=False)
-            notes += [f"{name}: {each}" for each in estimate.notes]
-            step_s = estimate.step_s
+            over = ParallelPlan(data=gpus)
+            found = estimate_model(question, worker, find_batch=False, site=site, plan=over)
+            notes += [f"{name}: {each}" for each in found.notes]
+            step_s = found.step_s
             if step_s is not None:
                 step = Range(low=step_s.low, mid=step_s.likely, high=step_s.high)
-                ways += [
-                    _way_of(estimate, step, gpu_model=name, batch=batch, gpus=gpus, work=work)
-                    for gpus in work.gpus
-                ]
+                ways.append(_way_of(found, step, gpu_model=name, batch=batch, work=work))
     return tuple(ways), tuple(dict.fromkeys(notes))
 
 
@@ -77,41 +85,34 @@ def _kinds(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 def _kind_of(names: Iterable[str]) -> str:
-    plain = {_plain(each) for each in names}
-    return next((kind for kind in CAPACITY_BYTES if _plain(kind) in plain), "")
-
-
-def _plain(name: str) -> str:
-    kept = name.casefold().removeprefix("nvidia").strip("- _").removesuffix("gb")
-    return kept.replace("-", "").replace("_", "").replace(" ", "")
+    for name in names:
+        with suppress(StewardError):
+            return gpu_type(name).name
+    return ""
 
 
 def _way_of(
-    estimate: ModelEstimate, step: Range, *, gpu_model: str, batch: int, gpus: int, work: ModelWork
+    found: ModelEstimate, step: Range, *, gpu_model: str, batch: int, work: ModelWork
 ) -> Way:
-    """Return the time of all steps; how it scales over several GPUs is assumed."""
-    steps = ceil(work.items / (batch * gpus))
-    low, mid, high = (each ** log2(gpus) for each in _EACH_DOUBLING)
-    run_s = Range(
-        low=_START_S / 2 + steps * step.low / low,
-        mid=_START_S + steps * step.mid / mid,
-        high=_START_S * 3 + steps * step.high / high,
-    )
+    """Return the time of all steps, and of the start before them."""
+    steps = ceil(work.items / (batch * found.gpus))
+    low, mid, high = _START_S
     watts = _UNKNOWN_WATTS
-    energy = estimate.energy_j_per_step
+    energy = found.energy_j_per_step
     if energy is not None:
-        likely = energy.likely / step.mid
+        likely = energy.likely / step.mid / found.gpus
         watts = Range(low=0.7 * likely, mid=likely, high=1.3 * likely)
-    scaling = "; how it scales over GPUs is assumed" if gpus > 1 else ""
     return Way(
         gpu_model=gpu_model,
-        gpus=gpus,
-        run_s=run_s,
+        gpus=found.gpus,
+        run_s=Range(
+            low=low + steps * step.low, mid=mid + steps * step.mid, high=high + steps * step.high
+        ),
         watts=watts,
         batch=batch,
-        gpu_memory_bytes=int(estimate.device_bytes.high),
+        gpu_memory_bytes=int(found.device_bytes.high),
         most_nodes=work.most_nodes,
-        basis=f"{steps:,} steps of {estimate.model} by {estimate.tier}{scaling}",
+        basis=f"{steps:,} steps of {found.model} by {found.tier}",
     )
 
 

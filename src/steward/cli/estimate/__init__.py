@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steward.cli.estimate import catalog
+from steward.cli.estimate.calibrate import calibrate
 from steward.cli.estimate.model import model
 from steward.cli.estimate.plan import plan
 from steward.cli.estimate.score import score
@@ -53,9 +54,8 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError(
-            "missing option '--gpus', or a command: job, model, plan, score", hint=hint
-        )
+        commands = "job, model, plan, score, catalog, calibrate"
+        raise StewardError(f"missing option '--gpus', or a command: {commands}", hint=hint)
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
 
@@ -109,6 +109,7 @@ app.command(name="model")(model)
 app.command(name="plan")(plan)
 app.command(name="score")(score)
 app.add_typer(catalog.app, name="catalog")
+app.command(name="calibrate")(calibrate)
 
 _NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
 _NAMES = {"run.left_s": "run time"}

@@ -162,14 +162,14 @@ def plan(  # noqa: PLR0913 - options of a command
             folder_of_scripts=scripts, command=command, folder=folder, image=image, account=account
         )
         to_write.check()
-    known, notes = read_catalog(catalog or ())
+    known, notes = read_catalog(catalog or (), config, data)
     found_ways = [*ways_by_hand(question, known), *(read_ways(ways) if ways else ())]
     if model is not None:
         options = {"seq": seq, "size": size, "mode": mode, "amp": amp, "opt": opt}
         asked = ModelAsked(
             model=model, batch=batch, items=items, options={**options, "grad_ckpt": grad_ckpt}
         )
-        more, said = ways_of_model(asked, question, known)
+        more, said = ways_of_model(asked, question, known, config, data)
         found_ways += more
         notes += said
     if like is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from steward.cli.estimate.gpus import calibrated_site
 from steward.cli.options import read_settings
 from steward.cli.output import print_warnings, waiting
 from steward.errors import StewardError
@@ -89,23 +90,30 @@ class ScriptsAsked:
         return argv
 
 
-def read_catalog(paths: Sequence[Path]) -> tuple[Catalog, tuple[str, ...]]:
-    """Return all catalogues as one, with the accelerators that steward knows, and conflicts."""
+def read_catalog(
+    paths: Sequence[Path], config: Path | None, data: Path | None
+) -> tuple[Catalog, tuple[str, ...]]:
+    """Return the catalogue of the configuration and of files as one, and where they differ."""
     from steward.store.catalog import builtin_file, merge, read_packages
 
-    if not paths:
+    installed = [Path(each).expanduser() for each in read_settings(config, data).planning.catalog]
+    merged = merge(read_packages([builtin_file(), *installed, *paths]))
+    if not merged.catalog.sites:
         raise StewardError(
-            "no catalogue of sites is given",
+            "no site is known",
             where="--catalog",
-            hint="name a file or folder with --catalog; docs/catalog.md shows how one is written",
+            hint="name a file or folder, or set planning.catalog; docs/catalog.md shows how one "
+            "is written",
         )
-    own, *others = read_packages([builtin_file(), *paths])
-    merged = merge([own, *others])
     return merged.catalog, tuple(str(each) for each in merged.conflicts)
 
 
 def ways_of_model(
-    asked: ModelAsked, question: PlanQuestion, catalog: Catalog
+    asked: ModelAsked,
+    question: PlanQuestion,
+    catalog: Catalog,
+    config: Path | None,
+    data: Path | None,
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
     """Return the ways to put so many items through a model, and what is not known."""
     from steward.learn.estimators.model_graphs.answers import new_worker
@@ -128,10 +136,13 @@ def ways_of_model(
         gpus=read_numbers(question.gpus, where="--gpus"),
         most_nodes=None if question.across_nodes else 1,
     )
+    settings = read_settings(config, data)
     worker = new_worker()
     try:
         with waiting(f"estimating {asked.model}"):
-            return ways_of_model(work, catalog, worker)
+            return ways_of_model(
+                work, catalog, worker, calibrated=lambda gpu: calibrated_site(settings, gpu)
+            )
     finally:
         if worker is not None:
             worker.close()

@@ -38,7 +38,7 @@ def test_a_model_has_a_way_for_each_batch_and_count_on_gpus_that_are_known() -> 
     assert not [each for each in ways if each.gpu_model == "K80"]
     one, four, *_ = known
     assert one.run_s.mid / 4 < four.run_s.mid < one.run_s.mid / 2.5
-    assert four.run_s.high / four.run_s.low > one.run_s.high / one.run_s.low > 1
+    assert four.run_s.low < four.run_s.mid < four.run_s.high
     assert "12,500 steps of gpt2" in one.basis
     assert "3,125 steps of gpt2" in four.basis
     assert one.gpu_memory_bytes > 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import cos, pi
 from pathlib import Path
 
 import pytest
@@ -15,63 +16,55 @@ from steward.planning.carbon_hours import carbon_ahead
 NOW_H = int(NOW_S // HOUR_S)
 
 
-def written(folder: Path, rows: dict[int, float | str], *, region: str = "DE") -> Path:
+def written(folder: Path, *regions: tuple[str, Mapping[int, float]]) -> Path:
     lines = ["region,hour_utc,grams_per_kwh"]
-    for hour, grams in rows.items():
-        moment = datetime.fromtimestamp((NOW_H + hour) * HOUR_S, tz=UTC)
-        lines.append(f"{region},{moment:%Y-%m-%dT%H:%MZ},{grams}")
+    for region, hours in regions:
+        for hour, grams in hours.items():
+            moment = datetime.fromtimestamp((NOW_H + hour) * HOUR_S, tz=UTC)
+            lines.append(f"{region},{moment:%Y-%m-%dT%H:%MZ},{grams}")
     path = folder / "carbon.csv"
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 def test_hours_before_the_present_one_do_not_count(tmp_path: Path) -> None:
-    found = carbon_ahead(written(tmp_path, {-1: 9, 0: 1, 1: 2, 2: 3}), NOW_S)
+    found = carbon_ahead(written(tmp_path, ("DE", {-1: 9, 0: 1, 1: 2, 2: 3})), NOW_S)
 
     assert found.grams_by_hour == {"DE": (1.0, 2.0, 3.0)}
     assert NOW_S - HOUR_S < found.hours_from_s <= NOW_S
 
 
-def test_small_gaps_are_filled_and_large_ones_end_the_hours(tmp_path: Path) -> None:
-    small = carbon_ahead(written(tmp_path, {1: 1, 4: 4}), NOW_S)
-    large = carbon_ahead(written(tmp_path, {0: 1, 20: 4}), NOW_S)
+def test_what_is_recorded_up_to_now_is_forecast(tmp_path: Path) -> None:
+    def grams(hour: int) -> float:
+        return 300 + 200 * cos(2 * pi * hour / 24)
 
-    assert small.grams_by_hour == {"DE": (1.0, 1.0, 1.0, 1.0, 4.0)}
-    assert large.grams_by_hour == {"DE": (1.0,)}
+    past = {hour: grams(hour) for hour in range(-24 * 60, -1)}
+    old = {hour: 100.0 for hour in range(-24 * 90, -24 * 30)}
 
+    found = carbon_ahead(written(tmp_path, ("DE", past), ("FR", old)), NOW_S)
 
-def test_compressed_files_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "carbon.csv.gz"
-    path.write_bytes(gzip.compress(written(tmp_path, {0: 5}).read_bytes()))
-
-    assert carbon_ahead(path, NOW_S).grams_by_hour == {"DE": (5.0,)}
+    assert list(found.grams_by_hour) == ["DE"]
+    ahead = found.grams_by_hour["DE"]
+    assert len(ahead) > 24
+    assert ahead[0] == pytest.approx(grams(0), abs=60)
+    assert ahead[12] == pytest.approx(grams(12), abs=60)
 
 
 def test_a_file_of_the_past_says_when_it_ends(tmp_path: Path) -> None:
-    with pytest.raises(StewardError, match="the last one ends 2026-11-1") as raised:
-        carbon_ahead(written(tmp_path, {-30: 5}), NOW_S)
+    with pytest.raises(StewardError, match="it ends at 2026-11-1") as raised:
+        carbon_ahead(written(tmp_path, ("DE", {-30: 5})), NOW_S)
 
     assert "present hour" in raised.value.hint
 
 
-def test_all_wrong_lines_are_named(tmp_path: Path) -> None:
-    path = written(tmp_path, {0: 5, 1: "much", 2: -1, 3: "", 4: "nan"})
-
-    with pytest.raises(StewardError) as raised:
-        carbon_ahead(path, NOW_S)
-
-    assert "line 3" in raised.value.problem
-    assert "line 4: -1 grams per kWh" in raised.value.problem
-    assert "1 more" in raised.value.problem
+def test_hours_that_begin_later_are_no_forecast_of_now(tmp_path: Path) -> None:
+    with pytest.raises(StewardError, match="nothing of the hours"):
+        carbon_ahead(written(tmp_path, ("DE", {5: 5, 6: 5})), NOW_S)
 
 
-@pytest.mark.parametrize("raw", [b"a,b\n1,2\n", b"\x1f\x8bbroken", b"\xff\xfe", b""])
-def test_what_is_no_such_file_is_refused(tmp_path: Path, raw: bytes) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(raw)
+def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a,b\n1,2\n")
 
-    with pytest.raises(StewardError) as raised:
-        carbon_ahead(path, NOW_S)
-    assert raised.value.hint
-    with pytest.raises(StewardError, match="cannot be read"):
-        carbon_ahead(tmp_path / "none", NOW_S)
+    for name in ("file", "none"):
+        with pytest.raises(StewardError):
+            carbon_ahead(tmp_path / name, NOW_S)

@@ -1,99 +1,51 @@
-"""Carbon of the hours ahead, from a file of hours by region."""
+"""Carbon of the hours ahead, by region: from a file that has them, or forecast from the past."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from math import inf
 from pathlib import Path
 
 from steward.errors import StewardError
+from steward.learn.estimators.grid_carbon import GridCarbon
+from steward.model.planning.carbon import HOUR_S, CarbonSeries
 from steward.model.planning.outlook import Outlook
+from steward.store.grid_carbon import read_carbon
 
 __all__ = ["carbon_ahead"]
 
-HOUR_S = 3600.0
-_COLUMNS = ("region", "hour_utc", "grams_per_kwh")
-_HINT = f"columns: {', '.join(_COLUMNS)}; times in UTC, as 2026-11-20T13:00Z"
-_LONGEST_GAP_H = 6
+_NEAR_H = 3  # hours that a record may be behind the present
+_HINT = "give a forecast from the present hour on, or a record of a month or more up to it"
 
 
 def carbon_ahead(path: Path, now_s: float) -> Outlook:
-    """Return each region's hours from the present one on; those before count nothing.
+    """Return each region's hours from the present one on.
 
-    A region's hours end where more than six are missing; smaller gaps keep the hour before them.
+    A region whose hours go on after now has its forecast in the file. One that is recorded up to
+    now is forecast; others are left out.
     """
     now_h = int(now_s // HOUR_S)
-    hours: dict[str, dict[int, float]] = {}
-    last_h = 0
-    for region, hour, grams in _rows(path):
-        last_h = max(last_h, hour)
-        if hour >= now_h:
-            hours.setdefault(region, {})[hour] = grams
-    ahead = {region: _steady(found, now_h) for region, found in hours.items()}
-    ahead = {region: found for region, found in ahead.items() if found}
-    if not ahead:
-        end = datetime.fromtimestamp((last_h + 1) * HOUR_S, tz=UTC)
+    series = read_carbon(path)
+    found = {each.region: hours for each in series for hours in _hours(each, now_h)}
+    if not found:
+        last_s = max(each.end_s for each in series)
+        end = datetime.fromtimestamp(last_s, tz=UTC)
         raise StewardError(
-            f"it has no hour from now on: the last one ends {end:%Y-%m-%d %H:%M} UTC",
+            f"it says nothing of the hours from now on: it ends at {end:%Y-%m-%d %H:%M} UTC",
             where=str(path),
-            hint="give a forecast that begins with the present hour",
+            hint=_HINT,
         )
-    return Outlook(grams_by_hour=ahead, hours_from_s=now_h * HOUR_S)
+    return Outlook(grams_by_hour=found, hours_from_s=now_h * HOUR_S)
 
 
-def _steady(found: dict[int, float], now_h: int) -> tuple[float, ...]:
-    """Return the hours from now on without a gap."""
-    known: list[float] = []
-    before = None
-    for hour in sorted(found):
-        missing = hour - now_h - len(known)
-        if missing > _LONGEST_GAP_H:
-            break
-        known += [found[hour] if before is None else before] * missing
-        known.append(found[hour])
-        before = found[hour]
-    return tuple(known)
-
-
-def _rows(path: Path) -> Iterator[tuple[str, int, float]]:
-    reader = csv.DictReader(io.StringIO(_text(path)))
-    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
-    if missing:
-        raise StewardError(f"it has no column {', '.join(missing)}", where=str(path), hint=_HINT)
-    faults: list[str] = []
-    for row in reader:
-        try:
-            found = _row(row)
-        except ValueError as fault:
-            faults.append(f"line {reader.line_num}: {fault}")
-            continue
-        if not faults:
-            yield found
-    if faults:
-        more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise StewardError("; ".join(faults[:3]) + more, where=str(path), hint=_HINT)
-
-
-def _row(row: dict[str, str | None]) -> tuple[str, int, float]:
-    region, hour, grams = (row[name] or "" for name in _COLUMNS)
-    moment = datetime.fromisoformat(hour)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    value = float(grams)
-    if not 0 <= value < inf:
-        raise ValueError(f"{grams} grams per kWh")
-    return region, int(moment.timestamp() // HOUR_S), value
-
-
-def _text(path: Path) -> str:
-    try:
-        raw = path.read_bytes()
-        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
-        raise StewardError(
-            f"it cannot be read: {why.lower()}", where=str(path), hint=_HINT
-        ) from fault
+def _hours(series: CarbonSeries, now_h: int) -> Iterator[tuple[float, ...]]:
+    """Return the hours of a region, or nothing where they are not known."""
+    first_h = int(series.begin_s // HOUR_S)
+    gone = now_h - first_h
+    if 0 <= gone < len(series.grams):
+        yield tuple(series.grams[gone:].tolist())
+        return
+    behind = gone - len(series.grams)
+    estimator = GridCarbon()
+    if 0 <= behind <= _NEAR_H and len(series.grams) >= estimator.least_history_h:
+        yield tuple(estimator.next_hours(series)[behind:].tolist())

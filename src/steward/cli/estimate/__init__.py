@@ -8,6 +8,7 @@ import typer
 
 from steward.cli.estimate import catalog
 from steward.cli.estimate.calibrate import calibrate
+from steward.cli.estimate.greener import greener
 from steward.cli.estimate.model import model
 from steward.cli.estimate.plan import plan
 from steward.cli.estimate.score import score
@@ -105,6 +106,7 @@ def _row(each: Forecast) -> tuple[str, ...]:
 
 
 app.command(name="job")(job)
+app.command(name="greener")(greener)
 app.command(name="model")(model)
 app.command(name="plan")(plan)
 app.command(name="score")(score)

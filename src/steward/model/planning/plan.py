@@ -13,7 +13,7 @@ __all__ = ["Choice", "Plan", "PlanRequest", "Range", "Rejected", "Way", "Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Range:
-    """A value: nine of ten are between `low` and `high`, as many above as below `mid`."""
+    """A value: in nine of ten cases between `low` and `high`, as often above as below `mid`."""
 
     low: float
     mid: float

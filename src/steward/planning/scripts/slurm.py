@@ -41,7 +41,7 @@ def _head(job: PlannedJob) -> Iterator[str]:
     yield from comment_lines(job)
     options = {
         "job-name": safe_name(request.name),
-        "partition": job.queue.name,
+        "partition": job.queue.submit_as or job.queue.name,
         "account": program.account,
         "nodes": str(choice.nodes),
         "ntasks-per-node": "1",

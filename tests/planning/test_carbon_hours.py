@@ -39,7 +39,7 @@ def test_what_is_recorded_up_to_now_is_forecast(tmp_path: Path) -> None:
         return 300 + 200 * cos(2 * pi * hour / 24)
 
     past = {hour: grams(hour) for hour in range(-24 * 60, -1)}
-    old = {hour: 100.0 for hour in range(-24 * 90, -24 * 30)}
+    old = dict.fromkeys(range(-24 * 90, -24 * 30), 100.0)
 
     found = carbon_ahead(written(tmp_path, ("DE", past), ("FR", old)), NOW_S)
 

@@ -11,7 +11,7 @@ from steward.decide.planning.charges import Occupied, charge
 from steward.decide.planning.durations import MOST_RESTARTS, Attempts, Spans, spans_of
 from steward.decide.planning.energy import co2_of, energy_of, host_watts
 from steward.decide.planning.hourly_rates import HourlyRate, best_start
-from steward.decide.planning.limits import Asked, Fit, age_notes, validate
+from steward.decide.planning.limits import OLD_S, Asked, Fit, age_notes, validate
 from steward.decide.planning.words import hours
 from steward.model.planning.catalog import Accelerator, Catalog, CatalogSite, Engine, Queue, Source
 from steward.model.planning.outlook import Outlook
@@ -27,6 +27,8 @@ _UNKNOWN_WAITS = {
     Engine.SLURM: Range(low=0.0, mid=3600.0, high=2 * DAY_S),
 }
 _INTERRUPTED_EVERY_S = 8 * 3600.0  # where nobody knows; clouds publish 5 to 20 % a month and more
+_OFTEN_TEXT = "how often jobs are stopped there is not known: every"
+_OFTEN = (f"{_OFTEN_TEXT} {hours(_INTERRUPTED_EVERY_S)} is assumed",)
 _PRICE_DRIFT = 0.1  # of a price, for each year since somebody looked it up
 _MOST_DRIFT = 0.5
 _FRESH_S = 30 * DAY_S
@@ -71,6 +73,7 @@ class Candidates:
     _asked: dict[tuple[int, float], Asked] = field(default_factory=dict)
     _grams_of: dict[tuple[object, ...], tuple[float, float, float]] = field(default_factory=dict)
     _factors: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _fresh: dict[str, bool] = field(default_factory=dict)
     _drifts: dict[str, float] = field(default_factory=dict)
     _models: dict[str, Accelerator | None] = field(default_factory=dict)
 
@@ -138,8 +141,8 @@ class Candidates:
             self._reject(site, queue, way, why)
             return None
         wait, notes = self._wait(site, queue)
-        attempts, more = self._attempts(site, queue, fit)
-        spans = self._spans_of(way, wait, attempts)
+        every_s, more = self._interrupted_every(site, queue, fit.nodes)
+        spans = self._spans_of(way, wait, queue, every_s)
         if spans is None:
             why = f"it would begin anew more than {MOST_RESTARTS} times there"
             self._reject(site, queue, way, why)
@@ -150,7 +153,7 @@ class Candidates:
             way=way,
             fit=fit,
             spans=spans,
-            notes=(*notes, *more, *fit.notes, *age_notes(site, queue, request.now_s)),
+            notes=(*notes, *more, *fit.notes, *self._age_notes(site, queue)),
             kwh=self._energy(site, queue, way, fit.occupied, spans),
             grams=self._grams(site),
             prices=self._prices(site, queue),
@@ -187,32 +190,37 @@ class Candidates:
         text = f"nobody knows how long jobs wait there: up to {hours(wait.high)} is assumed"
         return wait, (text,)
 
-    def _attempts(
-        self, site: CatalogSite, queue: Queue, fit: Fit
-    ) -> tuple[Attempts, tuple[str, ...]]:
-        notes: tuple[str, ...] = ()
-        every_s = None
-        if queue.interruptible:
-            every_s = self.outlook.interrupted_every(site, queue)
-            if every_s is None:
-                every_s = _INTERRUPTED_EVERY_S
-                text = "how often jobs are stopped there is not known: every"
-                notes = (f"{text} {hours(every_s)} is assumed",)
-            every_s /= fit.nodes  # one lost node stops all
-        attempts = Attempts(
-            limit_s=queue.max_s,
-            interrupted_every_s=every_s,
-            start_s=queue.start_s,
-            save_s=self.request.save_s,
-            save_every_s=self.request.save_every_s,
-        )
-        return attempts, notes
+    def _interrupted_every(
+        self, site: CatalogSite, queue: Queue, nodes: int
+    ) -> tuple[float | None, tuple[str, ...]]:
+        """Return the mean time until one of the nodes is lost, which stops all."""
+        if not queue.interruptible:
+            return None, ()
+        known_s = self.outlook.interrupted_every(site, queue)
+        if known_s is not None:
+            return known_s / nodes, ()
+        return _INTERRUPTED_EVERY_S / nodes, _OFTEN
 
-    def _spans_of(self, way: Way, wait: Range, attempts: Attempts) -> Spans | None:
-        key = (id(way), wait, attempts)
+    def _spans_of(self, way: Way, wait: Range, queue: Queue, every_s: float | None) -> Spans | None:
+        key = (id(way), id(wait), queue.max_s, every_s, queue.start_s)
         if key not in self._spans:
+            attempts = Attempts(
+                limit_s=queue.max_s,
+                interrupted_every_s=every_s,
+                start_s=queue.start_s,
+                save_s=self.request.save_s,
+                save_every_s=self.request.save_every_s,
+            )
             self._spans[key] = spans_of(way.run_s, wait, way.watts, attempts)
         return self._spans[key]
+
+    def _age_notes(self, site: CatalogSite, queue: Queue) -> tuple[str, ...]:
+        """Return what is said of old facts; most are of one day, so that is looked up once."""
+        as_of = queue.source.as_of or site.source.as_of
+        if as_of not in self._fresh:
+            age_s = Source(text="", as_of=as_of).age_s(self.request.now_s)
+            self._fresh[as_of] = age_s is not None and age_s <= OLD_S
+        return () if self._fresh[as_of] else age_notes(site, queue, self.request.now_s)
 
     def _energy(
         self, site: CatalogSite, queue: Queue, way: Way, held: Occupied, spans: Spans

@@ -38,5 +38,6 @@ def _where(job: PlannedJob) -> list[str]:
     kind = "an interruptible instance" if job.queue.interruptible else "an instance"
     region = f" in {job.site.region}" if job.site.region else ""
     count = f"{job.choice.nodes} x " if job.choice.nodes > 1 else ""
-    said = f"Runs on {count}{kind} of type {job.queue.submit_as or job.queue.name}{region}; rent it before."
+    name = job.queue.submit_as or job.queue.name
+    said = f"Runs on {count}{kind} of type {name}{region}; rent it before."
     return [f"# {' '.join(said.split())}"]

@@ -13,7 +13,7 @@ on-demand instances. Nothing was fitted here; the sites were written down once.
 `loss` adds up money, 0.1 USD for each kg of CO2 and 20 USD for each missed deadline, which is what
 the planner is asked to keep small; the best site is the one with the least of it, in hindsight.
 
-Then the time to plan: over all rows of the cloud price lists, spot too, with six ways to run. It counts
+Then the time to plan: over all rows of the cloud price lists, spot too, six ways to run. It counts
 by the time of one core, since this machine is shared; the time on the wall stands beside it.
 """
 

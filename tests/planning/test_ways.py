@@ -46,6 +46,24 @@ def test_a_model_has_a_way_for_each_batch_and_count_on_gpus_that_are_known() -> 
     assert any("torch" in each for each in notes)
 
 
+def test_only_the_gpus_that_are_asked_are_estimated() -> None:
+    none, _ = ways_of_model(work(gpu_models=("T4",)), h200_sites(), None)
+    some, _ = ways_of_model(work(gpu_models=("h200", "T4")), h200_sites(), None)
+
+    assert none == ()
+    assert {each.gpu_model for each in some} == {"H200"}
+
+
+def test_notes_that_hold_for_many_gpus_are_said_once() -> None:
+    models = ("T4", "L4", "A10", "A40", "L40S", "H100")
+    catalog = Catalog(sites=(site("s", *(queue(each, gpu_model=each) for each in models)),))
+
+    _, notes = ways_of_model(work(), catalog, None)
+
+    (torch,) = [each for each in notes if "torch" in each]
+    assert torch.startswith("A10, A40, H100, L4 and 2 more: ")
+
+
 def test_a_gpu_that_no_estimator_knows_gives_no_way() -> None:
     catalog = catalog_of(site("here", queue(gpu_model="Abacus 1")))
 

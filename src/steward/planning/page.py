@@ -22,7 +22,10 @@ from steward.planning.scatter import STYLE, scatter
 __all__ = ["page", "write_page"]
 
 MOST_REJECTED = 200
-_STYLE = f"{STYLE}\nbody {{ max-width: 76rem; }} .card b {{ font-size: 1.2rem; }}\n"
+_STYLE = f"""{STYLE}
+body {{ max-width: 76rem; }}
+.card {{ overflow-wrap: anywhere; }} .card b {{ font-size: 1.2rem; }}
+"""
 
 
 def write_page(plan: Plan, file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from steward.decide.planning.reasons import score
 from steward.decide.planning.words import amount, dollars, hours, way_name
 from steward.model.planning.plan import Choice, Plan, Range, Rejected
 
@@ -51,17 +52,18 @@ def note_lines(plan: Plan) -> Iterator[str]:
 
 
 def rejected_rows(plan: Plan, *, most: int) -> Iterator[tuple[str, ...]]:
-    """Return a row of `REJECTED_COLUMNS` each, nearest to the front first."""
+    """Return a row of `REJECTED_COLUMNS` each, the best of them first."""
     for each in nearest(plan)[:most]:
         way = way_name(each.choice.way) if each.choice else _gpus(each)
         yield f"{each.site}/{each.queue}", way, each.why
 
 
 def nearest(plan: Plan) -> list[Rejected]:
-    """Return what lost: first what could run, by its end, then what could not."""
+    """Return what lost: first what could run, the best of it first, then what could not."""
+    request = plan.request
     return sorted(
         plan.rejected,
-        key=lambda each: (each.choice is None, each.choice.end_s.mid if each.choice else 0.0),
+        key=lambda each: (each.choice is None, score(each.choice, request) if each.choice else 0.0),
     )
 
 

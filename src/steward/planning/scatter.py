@@ -20,7 +20,7 @@ __all__ = ["STYLE", "scatter"]
 Floats = NDArray[np.float64]
 
 STYLE = """
-svg .lost { fill: var(--quiet); fill-opacity: .18; }
+svg .lost { fill: var(--quiet); fill-opacity: .12; }
 svg .good { fill: var(--line); fill-opacity: .55; stroke: var(--line); }
 svg .best { fill: var(--best); fill-opacity: .8; stroke: var(--best); stroke-width: 2; }
 svg .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 5 4; fill: none; }
@@ -30,10 +30,12 @@ svg text.on { fill: var(--ink); font-weight: 600; } svg text.limit-name { fill: 
 """
 WIDTH, HEIGHT = 920, 430
 LEFT, RIGHT, TOP, BOTTOM = 74, 24, 30, 52
-MOST_LOST = 400
+MOST_LOST = 2000
 _RADII = (4.0, 22.0)
 _WIDE = 30.0  # from the least to the most: a straight axis would have all on one side
 _ROOM = 0.1
+_LOG_ROOM = 1.5
+_CELL_PX = 10
 _MOST_TICKS = 8
 _TIMES_S = tuple(
     size * each
@@ -60,7 +62,7 @@ def scatter(plan: Plan) -> str:
     parts = [
         *_axes(x, y, unit),
         *_limits(plan, x, y, unit),
-        *(_bubble(each, (x, y), most, now_s, kind="lost") for each in lost),
+        *(_bubble(each, (x, y), most, now_s, kind="lost") for each in _apart(lost, (x, y), now_s)),
         *_numbered(front, (x, y), most, now_s),
     ]
     return picture(parts, width=WIDTH, height=HEIGHT, title="Time to the end against cost")
@@ -79,7 +81,7 @@ def _axis(values: Floats, px: tuple[float, float]) -> Axis:
     """Return an axis with some room at both ends, from 0 unless values lie far apart."""
     low, high = float(values.min()), float(values.max())
     if low > 0 and high > _WIDE * low:
-        return axis_of(np.array([low / 1.3, high * 1.3]), px=px, log=True)
+        return axis_of(np.array([low / _LOG_ROOM, high * _LOG_ROOM]), px=px, log=True)
     high = high or 1.0
     return Axis(low=-_ROOM * high, high=(1 + _ROOM) * high, from_px=px[0], to_px=px[1])
 
@@ -133,6 +135,17 @@ def _numbered(
     for place, choice in front:
         x, y = _at(choice, axes, now_s)
         yield text(x, y + 4, place, anchor="middle", kind="on")
+
+
+def _apart(choices: Sequence[Choice], axes: tuple[Axis, Axis], now_s: float) -> Iterator[Choice]:
+    """Leave out bubbles that would lie on another: hundreds of instance types are alike."""
+    taken = set()
+    for choice in choices:
+        x, y = _at(choice, axes, now_s)
+        cell = (round(x / _CELL_PX), round(y / _CELL_PX))
+        if cell not in taken:
+            taken.add(cell)
+            yield choice
 
 
 def _at(choice: Choice, axes: tuple[Axis, Axis], now_s: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ __all__ = ["ModelWork", "gpu_watts", "way_by_hand", "ways_from_forecasts", "ways
 _NO_WATTS = Range(low=0.0, mid=0.0, high=0.0)
 _UNKNOWN_WATTS = Range(low=100.0, mid=300.0, high=700.0)
 _AT_WORK = (0.5, 0.75, 1.0)  # of a board's limit
+_NAMED = 4
 _START_S = (60.0, 120.0, 360.0)  # imports, data, the first steps
 _TO_NINE_OF_TEN = 1.6449 / 1.2816  # from a range that holds in four of five cases
 
@@ -36,6 +37,7 @@ class ModelWork:
     batches: tuple[int, ...]
     gpus: tuple[int, ...]
     most_nodes: int | None = 1
+    gpu_models: tuple[str, ...] = ()  # any when empty
 
     def __post_init__(self) -> None:
         numbers = (self.items, *self.batches, *self.gpus)
@@ -56,35 +58,45 @@ def ways_of_model(
     `calibrated` knows what was measured on a kind of GPU; copies of the model share the items.
     """
     ways: list[Way] = []
-    notes: list[str] = []
-    for name, kind in _kinds(catalog):
+    notes: dict[str, list[str]] = {}
+    for name, kind in _kinds(catalog, work.gpu_models):
         site = calibrated(kind)
         for batch, gpus in product(work.batches, work.gpus):
             question = replace(work.question, gpu=kind, batch=batch)
             over = ParallelPlan(data=gpus)
             found = estimate_model(question, worker, find_batch=False, site=site, plan=over)
-            notes += [f"{name}: {each}" for each in found.notes]
+            for note in found.notes:
+                notes.setdefault(note.replace(kind, "it"), []).append(name)
             step_s = found.step_s
             if step_s is not None:
                 step = Range(low=step_s.low, mid=step_s.likely, high=step_s.high)
                 ways.append(_way_of(found, step, gpu_model=name, batch=batch, work=work))
-    return tuple(ways), tuple(dict.fromkeys(notes))
+    return tuple(ways), tuple(f"{_listed(names)}: {note}" for note, names in notes.items())
 
 
-def _kinds(catalog: Catalog) -> Iterator[tuple[str, str]]:
+def _listed(names: Iterable[str]) -> str:
+    """Name some GPUs, and count the others."""
+    unique = [*dict.fromkeys(names)]
+    more = len(unique) - _NAMED
+    return ", ".join(unique[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _kinds(catalog: Catalog, wanted: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Return the GPUs of all sites by name, with the estimator's name for them."""
+    kinds = {_kind_of((name,)) for name in wanted}
     offered = {queue.gpu_model for site in catalog.sites for queue in site.queues}
     seen = set()
     for model in sorted(offered - {""}):
         known = catalog.accelerator(model)
         kind = _kind_of((known.name, *known.aliases) if known is not None else (model,))
         name = known.name if known is not None else model
-        if kind and name not in seen:
+        if kind and name not in seen and (kind in kinds or not wanted):
             seen.add(name)
             yield name, kind
 
 
 def _kind_of(names: Iterable[str]) -> str:
+    """Return the estimator's name for a GPU; empty where it knows none of its names."""
     for name in names:
         with suppress(StewardError):
             return gpu_type(name).name

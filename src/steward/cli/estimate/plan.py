@@ -47,7 +47,12 @@ def plan(  # noqa: PLR0913 - options of a command
     user: Annotated[str, _option("user", "NAME", "With --like: whose they were.")] = "",
     tenant: Annotated[str, _option("tenant", "NAME", "With --like: of which tenant.")] = "",
     gpu: Annotated[
-        str, _option("gpu", "MODEL", "The GPU that --run-time or --like holds for.")
+        str,
+        _option(
+            "gpu",
+            "NAME,...",
+            "MODEL: only these GPUs. Else the one that --run-time or --like holds for.",
+        ),
     ] = "",
     gpus: Annotated[str, _option("gpus", "N,N,...", "Counts of GPUs to consider.")] = "1",
     batch: Annotated[str, _option("batch", "N,N,...", "MODEL: batches of one GPU.")] = "",

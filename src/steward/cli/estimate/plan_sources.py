@@ -118,7 +118,7 @@ def ways_of_model(
     """Return the ways to put so many items through a model, and what is not known."""
     from steward.learn.estimators.model_graphs.answers import new_worker
     from steward.learn.estimators.model_graphs.question import ModelQuestion
-    from steward.planning.texts import read_numbers
+    from steward.planning.texts import read_names, read_numbers
     from steward.planning.ways import ModelWork, ways_of_model
 
     if not asked.batch or asked.items is None:
@@ -135,6 +135,7 @@ def ways_of_model(
         batches=batches,
         gpus=read_numbers(question.gpus, where="--gpus"),
         most_nodes=None if question.across_nodes else 1,
+        gpu_models=read_names(question.gpu),
     )
     settings = read_settings(config, data)
     worker = new_worker()

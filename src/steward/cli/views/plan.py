@@ -18,6 +18,8 @@ def plan_lines(
     plan: Plan, scripts: Sequence[Script], folder: Path | None, *, most: int
 ) -> Iterator[str]:
     """Give the notes of the table, why others lost, what to change, and the scripts."""
+    if len(plan.front) > most:
+        yield f"  and {len(plan.front) - most:,} more; --limit shows more of them"
     yield from (f"  {each}" for each in note_lines(plan))
     if plan.front:
         yield from ("", "recommended", f"  {plan.why}")

@@ -11,6 +11,7 @@ from steward.model.planning.plan import Choice, PlanRequest
 __all__ = ["broken_limits", "score", "why_beaten", "why_recommended"]
 
 HOUR_S = 3600.0
+_DIRTY_KG_PER_KWH = 0.7  # about that of coal and gas alone
 _LITTLE = 1e-6  # a difference of so small a share is rounding
 
 
@@ -28,10 +29,13 @@ def broken_limits(choice: Choice, request: PlanRequest) -> Iterator[str]:
 
 
 def score(choice: Choice, request: PlanRequest) -> float:
-    """Return what it costs, time and carbon counted in money. Units without a price count as 0."""
+    """Return what it costs, time and carbon counted in money.
+
+    Units without a price count as 0, and a grid that nobody knows as a dirty one.
+    """
     weights = request.weights
     usd = choice.usd.mid if choice.usd is not None else 0.0
-    kg = choice.co2_kg.mid if choice.co2_kg is not None else 0.0
+    kg = choice.co2_kg.mid if choice.co2_kg is not None else _DIRTY_KG_PER_KWH * choice.kwh.mid
     usd += weights.usd_per_kg * kg
     if choice.deadline_chance is not None:
         return usd + weights.usd_if_late * (1 - choice.deadline_chance)

@@ -32,10 +32,11 @@ WIDTH, HEIGHT = 920, 430
 LEFT, RIGHT, TOP, BOTTOM = 74, 24, 30, 52
 MOST_LOST = 2000
 _RADII = (4.0, 22.0)
-_WIDE = 30.0  # from the least to the most: a straight axis would have all on one side
+_WIDE = 12.0  # from the least to the most: a straight axis would have all on one side
 _ROOM = 0.1
 _LOG_ROOM = 1.5
 _CELL_PX = 10
+_NUMBER_PX = 12  # two numbers nearer than this cannot be read; the table has both
 _MOST_TICKS = 8
 _TIMES_S = tuple(
     size * each
@@ -132,9 +133,12 @@ def _numbered(
     for place, choice in reversed(front):
         kind = "best" if place == 1 else "good"
         yield _bubble(choice, axes, most, now_s, kind=kind)
+    written: list[tuple[float, float]] = []
     for place, choice in front:
         x, y = _at(choice, axes, now_s)
-        yield text(x, y + 4, place, anchor="middle", kind="on")
+        if all(abs(x - a) > _NUMBER_PX or abs(y - b) > _NUMBER_PX for a, b in written):
+            written.append((x, y))
+            yield text(x, y + 4, place, anchor="middle", kind="on")
 
 
 def _apart(choices: Sequence[Choice], axes: tuple[Axis, Axis], now_s: float) -> Iterator[Choice]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steward.cli.estimate.application import application
+from steward.cli.estimate.campaign import campaign
 from steward.cli.estimate.model import model
 from steward.cli.estimate.score import score
 from steward.cli.options import Config, Data, Json, read_settings
@@ -51,7 +53,9 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError("missing option '--gpus', or a command: job, model, score", hint=hint)
+        raise StewardError(
+            "missing option '--gpus', or a command: app, campaign, job, model, score", hint=hint
+        )
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
 
@@ -100,6 +104,8 @@ def _row(each: Forecast) -> tuple[str, ...]:
     return (_NAMES.get(each.quantity, each.quantity), *values, each.basis)
 
 
+app.command(name="app")(application)
+app.command(name="campaign")(campaign)
 app.command(name="job")(job)
 app.command(name="model")(model)
 app.command(name="score")(score)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steward.cli.estimate import catalog
+from steward.cli.estimate.application import application
 from steward.cli.estimate.calibrate import calibrate
+from steward.cli.estimate.campaign import campaign
 from steward.cli.estimate.greener import greener
 from steward.cli.estimate.model import model
 from steward.cli.estimate.plan import plan
@@ -55,7 +57,7 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        commands = "job, model, plan, score, catalog, calibrate"
+        commands = "app, campaign, catalog, calibrate, greener, job, model, plan, score"
         raise StewardError(f"missing option '--gpus', or a command: {commands}", hint=hint)
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
@@ -105,6 +107,8 @@ def _row(each: Forecast) -> tuple[str, ...]:
     return (_NAMES.get(each.quantity, each.quantity), *values, each.basis)
 
 
+app.command(name="app")(application)
+app.command(name="campaign")(campaign)
 app.command(name="job")(job)
 app.command(name="greener")(greener)
 app.command(name="model")(model)

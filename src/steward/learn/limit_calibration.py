@@ -72,11 +72,9 @@ def learn_place(known: LimitCalibration, first: float, last: float, ends: bool) 
         known.ended[high] += 1.0
 
 
-@njit
 def learn_limits(known: LimitCalibration, below: bool, above: bool) -> None:
     """Move the limits a little after a job that ended below, within or above them."""
-    for side in range(2):
-        missed = below if side == 0 else above
+    for side, missed in enumerate((below, above)):
         tail = known.tails[side] + _PACE * (_TAIL - float(missed))
         known.tails[side] = min(max(tail, _LEAST), _MOST)
 

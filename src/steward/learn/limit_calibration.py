@@ -35,9 +35,9 @@ _PLACES: Array = np.concatenate(
 _BINS = len(_PLACES)
 _PSEUDO = 20.0  # jobs: what a perfect forecast counts for
 _KEPT = 1.0 - 1.0 / 500.0  # of what is remembered, for each job
-_PACE = 0.003
+_PACE = 0.001
 _TAIL = 0.05
-_LEAST, _MOST = 0.005, 0.1
+_LEAST, _MOST = 0.005, 0.06
 
 
 class LimitCalibration(NamedTuple):
@@ -88,11 +88,11 @@ def curve(known: LimitCalibration) -> Array:
     return np.stack((np.append(_PLACES, 1.0), np.append(0.0, 1.0 - left)))
 
 
-def place_of(known: LimitCalibration, share: float) -> float:
+def place_of(known: LimitCalibration, ended_below: Array, share: float) -> float:
     """Return the place in a forecast distribution below which a share of run times really is."""
     if share < 0.5:
         share *= known.tails[0] / _TAIL
     elif share > 0.5:
         share = 1.0 - (1.0 - share) * known.tails[1] / _TAIL
-    place, below = curve(known)
+    place, below = ended_below  # what `curve` gave, if some jobs ago
     return float(np.interp(share, below, place))

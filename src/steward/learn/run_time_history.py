@@ -45,6 +45,7 @@ Key = tuple[Hashable, ...]
 _FIRST_WEIGHT, _RATE = 0.3, 0.01
 _PRIOR_S, _PRIOR_SPREAD = 1800.0, 2.5  # half an hour; 90 % from 30 s to 30 h
 _LIMITED = np.array([LEVELS - 1 if slot in LIMITED else 0 for slot in SLOTS])
+_SURE, _UNSURE = 20.0, 30.0  # jobs: before any has ended, limits are to miss a third less often
 _LAST = 4000  # users and kinds of work whose last run time is kept
 _SLOT_OF_KIND = SLOTS.index("user, stem and shape")
 _TABLES = ("share", "seen", "logit", "bucket")
@@ -87,6 +88,8 @@ class RunTimeHistory:
         self._last: OrderedDict[Hashable, int] = OrderedDict()  # level of the last that ended
         self.lessons = 0  # how often anything was learned: the age of a forecast
         self.ended = 0
+        self._curve: Floats | None = None
+        self._curve_at = 0  # as of so many that had ended
 
     # -- forecasts -----------------------------------------------------------------------------
 
@@ -125,7 +128,10 @@ class RunTimeHistory:
 
     def quantile_s(self, left: Floats, share: float) -> float:
         """Return the run time within which a share of such jobs ends, by calibrated chances."""
-        return float(run_time_s(left, place_of(self._limits, share)))
+        known = (self.ended + _SURE) / (self.ended + _UNSURE)  # few jobs tell little of the rarest
+        if share != 0.5:
+            share = share * known if share < 0.5 else 1.0 - (1.0 - share) * known
+        return float(run_time_s(left, place_of(self._limits, self.curve, share)))
 
     def of_all(self) -> Floats:
         """Return the chances of lasting of a job of which nothing is known."""
@@ -135,7 +141,9 @@ class RunTimeHistory:
     @property
     def curve(self) -> Floats:
         """Return what share of jobs really ended below each place of their distribution."""
-        return curve(self._limits)
+        if self._curve is None or self.ended >= self._curve_at + min(self.ended // 20, 16):
+            self._curve, self._curve_at = curve(self._limits), self.ended
+        return self._curve
 
     def likely_s(self, left: Floats, ran_s: float = 0.0) -> float:
         """Return the run time that is most likely within a factor of two of the true one."""
@@ -201,18 +209,19 @@ class RunTimeHistory:
     def _made(self, keys: Sequence[Key | None]) -> NDArray[np.int64]:
         """Return the rows of contexts, made where there are none. Widest last, so they stay."""
         rows, found = self._rows, np.full(len(keys), -1, np.int64)
-        for slot, key in enumerate(keys):
-            if key is not None and key in rows:
-                rows.move_to_end(key)
-        for slot, key in enumerate(keys):
-            if key is None:
-                continue
-            if key not in rows:
-                rows[key] = self._new_row()
-            found[slot] = rows[key]
-        for key in reversed(keys):
-            if key is not None:
-                rows.move_to_end(key)
+        new = []
+        for slot in range(len(keys) - 1, -1, -1):
+            key = keys[slot]
+            if key in rows:
+                rows.move_to_end(key)  # type: ignore[arg-type] - None is no row
+                found[slot] = rows[key]  # type: ignore[index]
+            elif key is not None:
+                new.append(slot)
+        for slot in new:
+            found[slot] = self._new_row()
+            rows[keys[slot]] = int(found[slot])  # type: ignore[index]
+        if new:
+            rows.move_to_end(keys[0])  # type: ignore[arg-type] - all jobs: always there
         return found
 
     def _new_row(self) -> int:
@@ -264,7 +273,7 @@ class RunTimeHistory:
         self._rows = OrderedDict((key, row) for row, key in enumerate(keys))
         self._free = list(range(len(self._past.share) - 1, len(keys) - 1, -1))
         self._last = OrderedDict(last)
-        self.lessons, self.ended = lessons, ended
+        self.lessons, self.ended, self._curve = lessons, ended, None
 
 
 def _tuples(value: Any) -> Any:  # noqa: ANN401 - JSON

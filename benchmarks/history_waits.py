@@ -27,8 +27,8 @@ from steward.sim.traces import read_trace
 
 Floats = NDArray[np.float64]
 POLICY = "easy-backfill"
-DRAWS = 100
-ASKED = 400  # submissions of each trace, evenly
+DRAWS = 64
+ASKED = 250  # submissions of each trace, evenly
 # Trace: GPUs, or 0: so many that nine tenths are busy. The first: what is shared by draws was
 # chosen there.
 TRACES = {"philly/103959": 0, "philly/ee9e8c": 0, "sia/newtrace/1": 0, "muri/trace2": 0}

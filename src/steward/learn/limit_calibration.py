@@ -59,7 +59,7 @@ def _bin(place: float) -> int:
 
 
 @njit
-def learn_place(known: LimitCalibration, first: float, last: float, ends: bool) -> None:
+def learn_place(known: LimitCalibration, first: float, last: float, *, ends: bool) -> None:
     """Learn that a job got from one place of its distribution to another, and ended there or not.
 
     `first` is below 0 for a job of which nothing was learned yet.
@@ -72,7 +72,7 @@ def learn_place(known: LimitCalibration, first: float, last: float, ends: bool) 
         known.ended[high] += 1.0
 
 
-def learn_limits(known: LimitCalibration, below: bool, above: bool) -> None:
+def learn_limits(known: LimitCalibration, *, below: bool, above: bool) -> None:
     """Move the limits a little after a job that ended below, within or above them."""
     for side, missed in enumerate((below, above)):
         tail = known.tails[side] + _PACE * (_TAIL - float(missed))

@@ -36,7 +36,7 @@ def remaining_of(left: Array, ran_s: Array, curve: Array) -> Remaining:
 
 
 @njit
-def _fill(
+def _fill(  # noqa: PLR0913, PLR0917 - compiled: one argument for each array
     left: Array,
     ran_s: Array,
     place: Array,

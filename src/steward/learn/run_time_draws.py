@@ -14,7 +14,7 @@ __all__ = ["draws_of_left", "uniform_draws"]
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-_SHARED = 0.3  # of the variance: forecasts of one moment are too long or too short together
+_SHARED = 0.4  # of the variance: forecasts of one moment are too long or too short together
 
 
 def uniform_draws(count: int, jobs: int, *, seed: int, shared: float = _SHARED) -> Floats:

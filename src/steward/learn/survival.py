@@ -143,7 +143,7 @@ def _mixed(past: Survival, x: Array, bucket: Array) -> float:
 
 
 @njit
-def _count(
+def _count(  # noqa: PLR0913, PLR0917 - compiled
     past: Survival, i: int, row: int, at: int, wide: float, ended: float, mass: float
 ) -> None:
     """Count a job in one context and level: `mass` of it reached the level, `ended` of that."""
@@ -176,7 +176,7 @@ def _learn_weights(past: Survival, x: Array, bucket: Array, ended: float) -> Non
 
 
 @njit
-def pass_levels(
+def pass_levels(  # noqa: PLR0913, PLR0917 - compiled: one argument for each array
     past: Survival,
     rows: Array,
     shifts: Array,
@@ -184,7 +184,7 @@ def pass_levels(
     bucket: Array,
     first: int,
     last: int,
-    ends: bool,
+    ends: bool,  # noqa: FBT001 - compiled
 ) -> None:
     """Learn that a job went through levels `first` to before `last`, and ended in that or not.
 

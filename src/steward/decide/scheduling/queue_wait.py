@@ -112,7 +112,7 @@ def start_forecast(queue: QueueAhead) -> tuple[StartForecast, Floats]:
 
 
 @njit
-def _play(
+def _play(  # noqa: PLR0913, PLR0917 - compiled: one argument for each array
     capacity: int,
     held: Array,
     left_s: Array,
@@ -120,7 +120,7 @@ def _play(
     asked: Array,
     run_s: Array,
     limit_s: Array,
-    backfill: bool,
+    backfill: bool,  # noqa: FBT001 - compiled
     waits_s: Array,
 ) -> None:
     running, waiting = len(held), len(asked)
@@ -164,7 +164,7 @@ def _play(
 
 
 @njit
-def _pass_first(
+def _pass_first(  # noqa: PLR0913, PLR0917 - as above
     line: Array,
     length: int,
     asked: Array,

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.learn.gpu_scaling import GpuAdvice, ScalingRuns, advise
 from steward.learn.job_contexts import JobFeatures
 from steward.learn.remaining import mean_run_time_s, remaining_of
+from steward.learn.run_time_draws import draws_of_left, uniform_draws
 from steward.learn.run_time_history import JobForecast, RunTimeHistory
 from steward.learn.survival import EDGES_S, LEVELS
+from steward.learn.trace_history import learn_trace, trace_features
 from steward.model.forecast import (
     RUN_LEFT_S,
     RUN_LIKELY_S,
@@ -29,6 +32,7 @@ from steward.model.forecast import (
 from steward.model.identity import JobId
 from steward.model.job import Job, JobRequest, JobState
 from steward.model.outcome import Outcome
+from steward.model.trace import Trace
 from steward.model.view import RUNNING, ClusterView
 
 __all__ = ["JobHistory", "was_cut_off"]
@@ -57,6 +61,7 @@ class JobHistory:
     def __init__(self, *, classes: int = 3000, memory: float = 300.0, quick: float = 8.0) -> None:
         self.name = "job-history"
         self._history = RunTimeHistory(classes=classes, memory=memory, quick=quick)
+        self._scaling = ScalingRuns()
         self._open: dict[JobId, _OpenJob] = {}
         self._turns = 0  # since it was made or restored
         self._restored: dict[JobId, list[float]] = {}
@@ -127,9 +132,30 @@ class JobHistory:
             ),
         )
 
-    def distribution(self, request: JobRequest) -> Floats:
-        """Return the chance that such a job runs longer than each of `survival.EDGES_S`."""
-        return self._history.forecast(_features(request)).left
+    def learn_trace(self, trace: Trace) -> None:
+        """Learn from a recorded workload, as if it had been seen happen."""
+        for _ in learn_trace(self._history, trace):
+            pass
+        cut_off = trace.cut_off > 0
+        for row, work in enumerate(trace_features(trace)):
+            if not cut_off[row]:
+                self._scaling.learn(work.kind, work.shape.gpus, float(trace.duration_s[row]))
+
+    def recommend(self, request: JobRequest, *, worth: float = 0.5, most: int = 0) -> GpuAdvice:
+        """Return how many GPUs are worth their while for work of this user and name."""
+        return advise(self._scaling.of(_features(request).kind), worth=worth, most=most)
+
+    def draws(
+        self, requests: Sequence[JobRequest], ran_s: Sequence[float], *, count: int, seed: int
+    ) -> Floats:
+        """Return draws of how much longer jobs run that have run so long, one column each."""
+        made = [self._history.forecast(_features(each)).left for each in requests]
+        left = np.array(made, np.float64).reshape(len(requests), LEVELS)
+        uniform = uniform_draws(count, len(requests), seed=seed)
+        ran = np.asarray(ran_s, np.float64)
+        limit_s = [np.inf if each.time_limit_s is None else each.time_limit_s for each in requests]
+        drawn = draws_of_left(left, ran, self._history.curve, uniform)
+        return np.minimum(drawn, np.maximum(np.array(limit_s, np.float64) - ran, 1.0))
 
     def _basis(self, made: JobForecast, slot: str, count: float, most_s: float) -> str:
         """Return what an estimate is from, and what it lacks."""
@@ -157,13 +183,20 @@ class JobHistory:
             id_: [*job.forecast.last, job.forecast.passed, job.uses_s, *job.promised]
             for id_, job in self._open.items()
         }
-        return {**self._history.save_state(), "open": {**self._restored, **kept}}
+        return {
+            **self._history.save_state(),
+            "open": {**self._restored, **kept},
+            "scaling": self._scaling.save_state(),
+        }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         opened = {JobId(id_): [*map(float, kept)] for id_, kept in state["open"].items()}
         if any(len(kept) != _KEPT for kept in opened.values()):
             raise ValueError("what it kept of open jobs is of another form")
+        scaling = ScalingRuns()
+        scaling.restore_state(state["scaling"])
         self._history.restore_state(state)
+        self._scaling = scaling
         self._open, self._restored, self._turns = {}, opened, 0
 
     # -- jobs ----------------------------------------------------------------------------------
@@ -179,6 +212,8 @@ class JobHistory:
         else:
             forecast = known.forecast
         self._history.ends(forecast, work, job.past.ran_s, cut_off=was_cut_off(job))
+        if job.state is JobState.COMPLETED:
+            self._scaling.learn(work.kind, work.shape.gpus, job.past.ran_s)
 
     def _keep_open(self, view: ClusterView) -> None:
         """Add jobs that are new or were changed, and drop those that are gone."""

@@ -14,12 +14,21 @@ from steward.learn.estimators.model_graphs.gpu_types import gpu_type
 from steward.learn.estimators.model_graphs.pool import TraceWorker
 from steward.learn.estimators.model_graphs.question import ModelQuestion, ParallelPlan
 from steward.learn.estimators.model_graphs.sites import Site
-from steward.model.forecast import Forecast
+from steward.model.forecast import RUN_LEFT_S, Forecast
 from steward.model.planning.catalog import Accelerator, Catalog
 from steward.model.planning.plan import Range, Way
 
-__all__ = ["ModelWork", "gpu_watts", "way_by_hand", "ways_from_forecasts", "ways_of_model"]
+__all__ = [
+    "GPU_MEMORY_BYTES",
+    "ModelWork",
+    "gpu_watts",
+    "way_by_hand",
+    "ways_from_forecasts",
+    "ways_of_model",
+]
 
+GPU_MEMORY_BYTES = "run.gpu_memory_bytes"  # of an application, by its campaign
+_RUN_TIMES = (RUN_LEFT_S, "run.time_s")
 _NO_WATTS = Range(low=0.0, mid=0.0, high=0.0)
 _UNKNOWN_WATTS = Range(low=100.0, mid=300.0, high=700.0)
 _AT_WORK = (0.5, 0.75, 1.0)  # of a board's limit
@@ -132,9 +141,11 @@ def ways_from_forecasts(
     forecasts: Sequence[Forecast], *, gpu_model: str, gpus: int, catalog: Catalog
 ) -> tuple[Way, ...]:
     """Return a way for each forecast of a run time, made wider to hold in nine of ten cases."""
+    memory = (each.high for each in forecasts if each.quantity == GPU_MEMORY_BYTES)
+    gpu_memory_bytes = int(max(memory, default=0.0)) if gpus else 0
     found = []
     for each in forecasts:
-        if not each.mid > 0:
+        if each.quantity not in _RUN_TIMES or not each.mid > 0:
             continue
         low = each.mid * (max(each.low, 1.0) / max(each.mid, 1.0)) ** _TO_NINE_OF_TEN
         high = each.mid * (each.high / each.mid) ** _TO_NINE_OF_TEN
@@ -144,6 +155,7 @@ def ways_from_forecasts(
                 gpus=gpus,
                 run_s=Range(low=min(low, each.mid), mid=each.mid, high=high),
                 watts=gpu_watts(catalog.accelerator(gpu_model) if gpus else None, gpus),
+                gpu_memory_bytes=gpu_memory_bytes,
                 basis=each.basis,
             )
         )

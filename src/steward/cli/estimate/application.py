@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from steward.cli.output import clean, print_json, print_table
 from steward.cli.words import number, span
 from steward.errors import StewardError, did_you_mean
 
-__all__ = ["application"]
+__all__ = ["application", "campaign_folder", "read_configuration"]
 
 
 def application(
@@ -32,8 +33,8 @@ def application(
     """Estimate the time and memory of one configuration, with limits and what they rest on."""
     from steward.learn.estimators.applications.runner import learned_application
 
-    learned = learned_application(_folder(name, campaigns_folder(config, data)))
-    found = learned.estimate(_configuration(values or []))
+    learned = learned_application(campaign_folder(name, campaigns_folder(config, data)))
+    found = learned.estimate(read_configuration(values or []))
     if as_json:
         print_json(found)
         return
@@ -48,7 +49,8 @@ def application(
     print_table(("quantity", "low", "likely", "high", "based on"), rows, empty="")
 
 
-def _folder(name: str, campaigns: Path) -> Path:
+def campaign_folder(name: str, campaigns: Path) -> Path:
+    """Return the folder of a campaign, by its name or as it is."""
     if "/" in name or Path(name).is_dir():
         return Path(name)
     known = sorted(each.name for each in campaigns.iterdir()) if campaigns.is_dir() else []
@@ -59,7 +61,8 @@ def _folder(name: str, campaigns: Path) -> Path:
     return campaigns / name
 
 
-def _configuration(values: list[str]) -> dict[str, str]:
+def read_configuration(values: Sequence[str]) -> dict[str, str]:
+    """Return parameters with their values."""
     found: dict[str, str] = {}
     for each in values:
         name, given, value = each.partition("=")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from steward.cli.estimate.plan_sources import (
+    ApplicationAsked,
     JobLike,
     ModelAsked,
     ScriptsAsked,
+    WaySources,
     read_catalog,
     read_hours,
-    ways_like,
-    ways_of_model,
+    waits_of_stewards,
 )
 from steward.cli.options import Config, Data, Json
 from steward.cli.output import print_json, print_lines, print_table, print_warnings, waiting
-from steward.errors import StewardError
 
 __all__ = ["plan"]
 
@@ -46,6 +47,12 @@ def plan(  # noqa: PLR0913 - options of a command
     ] = None,
     user: Annotated[str, _option("user", "NAME", "With --like: whose they were.")] = "",
     tenant: Annotated[str, _option("tenant", "NAME", "With --like: of which tenant.")] = "",
+    app: Annotated[
+        Text, _option("app", "NAME", "An application with a campaign, as for `estimate app`.")
+    ] = None,
+    parameters: Annotated[
+        Texts, _option("set", "NAME=VALUE", "With --app: a parameter; again for each.")
+    ] = None,
     gpu: Annotated[
         str,
         _option(
@@ -128,19 +135,19 @@ def plan(  # noqa: PLR0913 - options of a command
 ) -> None:
     """Plan a job over all sites: when it ends, what it costs, and why other places are worse.
 
-    Run times are those of a MODEL (with --batch and --items), of jobs --like it, or given by
-    hand. Exit status 1: nothing is feasible; then it says what to change.
+    Run times are those of a MODEL (with --batch and --items), of jobs --like it, of an --app, or
+    given by hand. Exit status 1: nothing is feasible; then it says what to change.
     """
     from steward.cli.views.plan import plan_lines, plan_record
     from steward.decide.planning.planner import plan as planned
+    from steward.model.planning.outlook import Outlook
     from steward.planning.page import write_page
-    from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_by_hand
+    from steward.planning.question import PlanQuestion, outlook_of, request_of
     from steward.planning.rows import FRONT_COLUMNS, front_rows
-    from steward.planning.way_files import read_ways
 
     now_s = time.time()
     question = PlanQuestion(
-        name=name or like or (model and Path(model).stem) or "job",
+        name=name or like or app or (model and Path(model).stem) or "job",
         run_times=tuple(run_time or ()),
         gpu=gpu,
         gpus=gpus,
@@ -167,25 +174,25 @@ def plan(  # noqa: PLR0913 - options of a command
             folder_of_scripts=scripts, command=command, folder=folder, image=image, account=account
         )
         to_write.check()
-    known, notes = read_catalog(catalog or (), config, data)
-    found_ways = [*ways_by_hand(question, known), *(read_ways(ways) if ways else ())]
-    if model is not None:
-        options = {"seq": seq, "size": size, "mode": mode, "amp": amp, "opt": opt}
-        asked = ModelAsked(
-            model=model, batch=batch, items=items, options={**options, "grad_ckpt": grad_ckpt}
-        )
-        more, said = ways_of_model(asked, question, known, config, data)
-        found_ways += more
-        notes += said
-    if like is not None:
-        jobs = JobLike(name=like, user=user, tenant=tenant, config=config, data=data)
-        found_ways += ways_like(jobs, question, known)
-    if not found_ways:
-        raise _no_ways(notes)
-    request = request_of(question, tuple(found_ways), now_s)
-    ahead = read_hours(carbon, now_s) if carbon is not None else None
+    options = {"seq": seq, "size": size, "mode": mode, "amp": amp, "opt": opt}
+    options["grad_ckpt"] = grad_ckpt
+    sources = WaySources(
+        file=ways,
+        model=model and ModelAsked(model=model, batch=batch, items=items, options=options),
+        like=like and JobLike(name=like, user=user, tenant=tenant),
+        app=app and ApplicationAsked(name=app, parameters=tuple(parameters or ())),
+        config=config,
+        data=data,
+    )
+    known, conflicts = read_catalog(catalog or (), config, data)
+    found_ways, said = sources.find(question, known)
+    waits, missing = waits_of_stewards(known, found_ways, config, data)
+    notes = (*conflicts, *said, *missing)
+    request = request_of(question, found_ways, now_s)
+    ahead = read_hours(carbon, now_s) if carbon is not None else Outlook()
+    outlook = outlook_of(question, known, known=replace(ahead, waits=waits))
     with waiting("planning"):
-        found = planned(request, known, outlook_of(question, known, known=ahead))
+        found = planned(request, known, outlook)
     made = to_write.write(found, known, most=limit) if to_write is not None else ()
     if html is not None:
         write_page(found, html)
@@ -197,13 +204,3 @@ def plan(  # noqa: PLR0913 - options of a command
         print_lines(plan_lines(found, made, scripts, most=limit))
     if not found.front:
         raise typer.Exit(1)
-
-
-def _no_ways(notes: tuple[str, ...]) -> StewardError:
-    """Return what is missing where no run time is known."""
-    if notes:
-        return StewardError("; ".join(notes), where="run times", hint=_HOW)
-    return StewardError("no run time is known", where="run times", hint=_HOW)
-
-
-_HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are measured"

@@ -6,29 +6,33 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from steward.cli.estimate.gpus import calibrated_site
-from steward.cli.options import read_settings
+from steward.cli.options import read_draft, read_settings
 from steward.cli.output import print_warnings, waiting
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.model.planning.catalog import Catalog
     from steward.model.planning.outlook import Outlook
-    from steward.model.planning.plan import Plan, Way
+    from steward.model.planning.plan import Plan, Range, Way
     from steward.planning.question import PlanQuestion
     from steward.planning.scripts.job import Script
 
 __all__ = [
+    "ApplicationAsked",
     "JobLike",
     "ModelAsked",
     "ScriptsAsked",
+    "WaySources",
     "read_catalog",
     "read_hours",
-    "ways_like",
-    "ways_of_model",
+    "waits_of_stewards",
 ]
+
+_HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are known"
+_QUEUE = 10_000  # jobs of a queue that are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,47 @@ class JobLike:
     name: str
     user: str
     tenant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationAsked:
+    """An application with a campaign, and its configuration."""
+
+    name: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaySources:
+    """Where run times come from, beside those that are given by hand; None or empty: not asked."""
+
+    file: Path | None
+    model: ModelAsked | Literal[""] | None
+    like: JobLike | Literal[""] | None
+    app: ApplicationAsked | Literal[""] | None
     config: Path | None
     data: Path | None
+
+    def find(
+        self, question: PlanQuestion, catalog: Catalog
+    ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
+        """Return all ways, and what is to be said of them; none at all is an error."""
+        from steward.planning.question import ways_by_hand
+        from steward.planning.way_files import read_ways
+
+        found = [*ways_by_hand(question, catalog), *(read_ways(self.file) if self.file else ())]
+        notes: tuple[str, ...] = ()
+        if self.model:
+            more, notes = _ways_of_model(self.model, question, catalog, self)
+            found += more
+        if self.like:
+            found += _ways_like(self.like, question, catalog, self)
+        if self.app:
+            found += _ways_of_application(self.app, question, catalog, self)
+        if not found:
+            problem = "; ".join(notes) or "no run time is known"
+            raise StewardError(problem, where="run times", hint=_HOW)
+        return tuple(found), notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +151,8 @@ def read_catalog(
     return merged.catalog, tuple(str(each) for each in merged.conflicts)
 
 
-def ways_of_model(
-    asked: ModelAsked,
-    question: PlanQuestion,
-    catalog: Catalog,
-    config: Path | None,
-    data: Path | None,
+def _ways_of_model(
+    asked: ModelAsked, question: PlanQuestion, catalog: Catalog, sources: WaySources
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
     """Return the ways to put so many items through a model, and what is not known."""
     from steward.learn.estimators.model_graphs.answers import new_worker
@@ -137,7 +176,7 @@ def ways_of_model(
         most_nodes=None if question.across_nodes else 1,
         gpu_models=read_names(question.gpu),
     )
-    settings = read_settings(config, data)
+    settings = read_settings(sources.config, sources.data)
     worker = new_worker()
     try:
         with waiting(f"estimating {asked.model}"):
@@ -149,7 +188,9 @@ def ways_of_model(
             worker.close()
 
 
-def ways_like(like: JobLike, question: PlanQuestion, catalog: Catalog) -> tuple[Way, ...]:
+def _ways_like(
+    like: JobLike, question: PlanQuestion, catalog: Catalog, sources: WaySources
+) -> tuple[Way, ...]:
     """Return the ways that earlier jobs went."""
     from steward.config.assemble import learned_estimators
     from steward.model.identity import TenantId
@@ -161,7 +202,7 @@ def ways_like(like: JobLike, question: PlanQuestion, catalog: Catalog) -> tuple[
     if any(counts) and not question.gpu:
         hint = "add --gpu with the model that those jobs ran on"
         raise StewardError("on which GPUs is not said", where=f"--like {like.name}", hint=hint)
-    estimators, discarded = learned_estimators(read_settings(like.config, like.data))
+    estimators, discarded = learned_estimators(read_settings(sources.config, sources.data))
     print_warnings(discarded)
     found: list[Way] = []
     for gpus in counts:
@@ -174,6 +215,63 @@ def ways_like(like: JobLike, question: PlanQuestion, catalog: Catalog) -> tuple[
         forecasts = [each for one in estimators for each in one.estimate(asked)]
         found += ways_from_forecasts(forecasts, gpu_model=question.gpu, gpus=gpus, catalog=catalog)
     return tuple(found)
+
+
+def _ways_of_application(
+    asked: ApplicationAsked, question: PlanQuestion, catalog: Catalog, sources: WaySources
+) -> tuple[Way, ...]:
+    """Return the way of an application in a configuration, by its campaign."""
+    from steward.cli.estimate.application import campaign_folder, read_configuration
+    from steward.cli.estimate.campaign import campaigns_folder
+    from steward.learn.estimators.applications.runner import learned_application
+    from steward.planning.texts import read_numbers
+    from steward.planning.ways import ways_from_forecasts
+
+    counts = read_numbers(question.gpus, where="--gpus", least=0)
+    if len(counts) > 1 or (any(counts) and not question.gpu):
+        raise StewardError(
+            "on which GPUs it was measured is not said",
+            where=f"--app {asked.name}",
+            hint="add --gpu NAME --gpus N as they were in its campaign; without GPUs: --gpus 0",
+        )
+    learned = learned_application(
+        campaign_folder(asked.name, campaigns_folder(sources.config, sources.data))
+    )
+    forecasts = learned.estimate(read_configuration(asked.parameters))
+    return ways_from_forecasts(forecasts, gpu_model=question.gpu, gpus=counts[0], catalog=catalog)
+
+
+def waits_of_stewards(
+    catalog: Catalog, ways: Sequence[Way], config: Path | None, data: Path | None
+) -> tuple[dict[str, Range], tuple[str, ...]]:
+    """Return waits at sites of the catalogue that a steward on this machine looks after."""
+    if not any(site.steward_site for site in catalog.sites):
+        return {}, ()
+    from steward.service.queue_waits import live_waits
+
+    def look(name: str) -> tuple[Any, Any]:
+        return _steward_of(name, config, data)
+
+    return live_waits(catalog, max(way.gpus for way in ways), look)
+
+
+def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any, Any]:
+    """Return what a steward sees of its cluster, and the history that it has learnt."""
+    from steward.clients.local_service import LocalService
+    from steward.config.assemble import learned_estimators
+
+    draft = read_draft(config, data)
+    main = name == draft.settings.site.name
+    settings = (draft if main else draft.of_site(name)).settled()
+    query = {"queue_limit": _QUEUE, "running_limit": _QUEUE}
+    cluster = LocalService(settings.socket_path).get("cluster", query=query)
+    if cluster is None:
+        raise StewardError("no steward runs there", where=name)
+    found, _ = learned_estimators(settings)
+    history = next((each for each in found if each.name == "job-history"), None)
+    if history is None:
+        raise StewardError("job-history is not in learn.estimators", where=name)
+    return cluster, history
 
 
 def read_hours(path: Path, now_s: float) -> Outlook:

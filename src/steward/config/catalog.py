@@ -6,11 +6,13 @@ from pathlib import Path
 
 from steward.config.settings import Settings
 from steward.store.catalog import Merged, builtin_file, merge, read_packages
+from steward.store.packages import catalogs_folder, installed_packages
 
 __all__ = ["read_catalog"]
 
 
 def read_catalog(settings: Settings) -> Merged:
     """Return all packages as one catalogue, or raise every fault in them."""
+    installed = [each.folder for each in installed_packages(catalogs_folder(settings.store.path))]
     own = [Path(each).expanduser() for each in settings.planning.catalog]
-    return merge(read_packages([builtin_file(), *own]))
+    return merge(read_packages([builtin_file(), *installed, *own]))

@@ -87,8 +87,8 @@ def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_package_lists_its_rules_and_every_file_with_its_digest(tmp_path: Path) -> None:
     opened = open_package(packed(tmp_path), None)
 
-    (rule,) = opened.manifest.rules
-    assert (rule.id, rule.severity, rule.file) == ("MINE-0001", "medium", "rules/one/rule.yaml")
+    (rule,) = opened.manifest.items
+    assert (rule.id, rule.group, rule.file) == ("MINE-0001", "medium", "rules/one/rule.yaml")
     text = (tmp_path / "rules-here/one/rule.yaml").read_bytes()
     assert rule.sha256 == hashlib.sha256(text).hexdigest()
     assert [each.path for each in opened.manifest.files] == [

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from steward.cli.jobs.asking import NUMBERED
+from steward.cli.jobs.catalog_hints import limit_note
 from steward.cli.jobs.cluster_engine import ClusterEngine
 from steward.cli.jobs.engines import SubmitRequest, Submitted, refuse_images
 from steward.cli.jobs.submission import read_script
 from steward.cli.options import read_settings
+from steward.clients.job_directives import sbatch_directives
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.sbatch_options import draft_of
@@ -30,7 +32,7 @@ class SlurmEngine(ClusterEngine):
     job_id = rf"{NUMBERED[0]}|{STEP_ID}", f"{NUMBERED[1]}, of a step inside a job NUMBER.STEP"
 
     def __init__(self, config: Path | None, data: Path | None) -> None:
-        settings = read_settings(config, data)
+        settings = self._settings = read_settings(config, data)
         options = settings.plugs.get("slurm", {})
         slurm = SlurmControl(
             folder=str(options.get("folder", "")), conf=str(options.get("conf", ""))
@@ -55,12 +57,14 @@ class SlurmEngine(ClusterEngine):
             as_is=request.as_is,
             inside=idle,
         )
+        directives = sbatch_directives(script, request.command[0]) if script else {}
+        note = limit_note({**directives, **request.given}, self._settings)
         if dry_run:
             command = draft.submission(Path()).command
             record = {"command": list(command), "script": draft.text, "wrapped": draft.wrapped}
             lines = [shlex.join(command), *draft.text.splitlines()]
-            return Submitted(record=record, lines=lines, wait=draft.wait)
-        return Submitted(record=self._jobs.submit(draft), wait=draft.wait)
+            return Submitted(record=record, lines=lines, wait=draft.wait, note=note)
+        return Submitted(record=self._jobs.submit(draft), wait=draft.wait, note=note)
 
     def _submit_inside(
         self, request: SubmitRequest, given: dict[str, str], *, dry_run: bool

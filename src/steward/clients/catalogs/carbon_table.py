@@ -32,8 +32,7 @@ _GRAMS = "g_co2_per_kwh"
 def read_carbon(text: str, *, where: str) -> Mapping[str, Carbon]:
     """Return carbon by `aws-us-east-1`, by country (`DEU`), or by state (`OH`)."""
     table = Table.of(text, needed=(_GRAMS,), where=where)
-    header = table.rows[0].values if table.rows else {}
-    form = next((form for form in _FORMS if form in header), None)
+    form = next((form for form in _FORMS if form in table.header), None)
     if form is None:
         hint = "columns provider and region, or iso, or code name the place"
         raise StewardError("no column names a place", where=where, hint=hint)

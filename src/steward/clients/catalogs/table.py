@@ -30,7 +30,8 @@ class Table:
     """The rows of a file; values that are wrong are collected until `finish`."""
 
     where: str
-    rows: list[Row]
+    header: tuple[str, ...]
+    rows: list[Row] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     @classmethod
@@ -47,7 +48,7 @@ class Table:
             near = next((hint for name in missing if (hint := did_you_mean(name, header))), "")
             problem = f"columns are missing: {', '.join(missing)}"
             raise StewardError(problem, where=where, hint=near or _hint(needed))
-        table = cls(where=where, rows=[])
+        table = cls(where=where, header=tuple(header))
         for number, line in enumerate(lines[1:], start=2):
             if len(line) == len(header):
                 values = dict(zip(header, line, strict=True))

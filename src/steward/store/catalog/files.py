@@ -15,7 +15,14 @@ from steward.store.catalog.reader import FileContent, read_text
 from steward.store.rules.faults import Diagnostics, RuleFault
 from steward.store.rules.tree import MAX_BYTES
 
-__all__ = ["Examined", "builtin_file", "examine", "parse_catalog", "read_packages"]
+__all__ = [
+    "Examined",
+    "builtin_file",
+    "catalog_files",
+    "examine",
+    "parse_catalog",
+    "read_packages",
+]
 
 T = TypeVar("T", CatalogSite, Accelerator)
 SUFFIXES = (".yaml", ".yml")
@@ -52,11 +59,11 @@ def parse_catalog(text: str, *, file: str = "") -> Catalog:
 
 def examine(path: Path) -> Examined:
     """Read a file or folder; return faults instead of raising them."""
-    return _joined([_read_file(each) for each in _files(path)], name=str(path))
+    return _joined([_read_file(each) for each in catalog_files(path)], name=str(path))
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the file, or those below the folder; a folder without any is yielded itself."""
+def catalog_files(path: Path) -> Iterator[Path]:
+    """Yield the file itself, or those below the folder; a folder without any is yielded itself."""
     inside = [each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file()]
     hidden = [each for each in inside if any(part.startswith(".") for part in _below(each, path))]
     yield from sorted(set(inside) - set(hidden)) or [path]

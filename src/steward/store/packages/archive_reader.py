@@ -1,7 +1,7 @@
 """Reader of untrusted packages: bounded, in one pass, with every value checked.
 
-Only plain files under `rules/` that the manifest lists are written, and only below the folder that
-is given. Each is compared with its digest; the first fault raises.
+Only plain files that the manifest lists, under the folder of its kind, are written, and only below
+the folder that is given. Each is compared with its digest; the first fault raises.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from steward.errors import StewardError
 from steward.store.packages.keys import Signature
+from steward.store.packages.kinds import PackageKind
 from steward.store.packages.limits import (
     MOST_FILE_BYTES,
     MOST_FILES,
@@ -25,7 +26,7 @@ from steward.store.packages.limits import (
     MOST_RATIO,
     MOST_TOTAL_BYTES,
 )
-from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
+from steward.store.packages.locations import MANIFEST, SIGNATURE
 from steward.store.packages.manifest import Manifest, PackedFile
 
 __all__ = ["OpenedPackage", "open_package"]
@@ -93,7 +94,7 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> OpenedPackage
     members = _members(unpacking, where)
     first = next(members, None)
     if first is None or first.name != MANIFEST or first.size > MOST_MANIFEST_BYTES:
-        raise _bad(f"it does not begin with {MANIFEST}: this is no package of rules", where)
+        raise _bad(f"it does not begin with {MANIFEST}: this is no package", where)
     data = _content(unpacking, first, where)
     manifest = Manifest.of(data, where=f"{where}: {MANIFEST}")
     wanted = _wanted(manifest, where)
@@ -104,7 +105,7 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> OpenedPackage
             signature = Signature.of(signed, where=where)
             signature.check(data, where=where)
             continue
-        _check_path(member.name, where)
+        _check_path(member.name, manifest.kind, where)
         packed = wanted.pop(member.name, None)
         if packed is None:
             raise _bad(f"'{member.name}' is in it twice, or not in its manifest", where)
@@ -115,13 +116,13 @@ def _read(unpacking: _Unpacking, into: Path | None, where: str) -> OpenedPackage
 
 
 def _wanted(manifest: Manifest, where: str) -> dict[str, PackedFile]:
-    """Return the files that a manifest lists; names must be plain, and lie under `rules`."""
+    """Return the files that a manifest lists; names must be plain, and lie under its folder."""
     if len(manifest.files) > MOST_FILES:
         raise _bad(f"it has {len(manifest.files):,} files; at most {MOST_FILES:,} are taken", where)
     wanted: dict[str, PackedFile] = {}
     folded: set[str] = set()
     for each in manifest.files:
-        _check_path(each.path, where)
+        _check_path(each.path, manifest.kind, where)
         if each.path.casefold() in folded:
             raise _bad(f"two files in it are called '{each.path}'", where)
         folded.add(each.path.casefold())
@@ -133,12 +134,12 @@ def _wanted(manifest: Manifest, where: str) -> dict[str, PackedFile]:
     return wanted
 
 
-def _check_path(path: str, where: str) -> None:
+def _check_path(path: str, kind: PackageKind, where: str) -> None:
     parts = path.split("/")
     strange = any(part in ("", ".", "..") or len(part.encode()) > 200 for part in parts)
     hidden = any(part.startswith(".") for part in parts)
-    if strange or hidden or parts[0] != RULES or len(parts) < 2 or not path.isprintable():
-        raise _bad(f"it wants to write to {path!r}, which is not below {RULES}/", where)
+    if strange or hidden or parts[0] != kind.name or len(parts) < 2 or not path.isprintable():
+        raise _bad(f"it wants to write to {path!r}, which is not below {kind.name}/", where)
     if "\\" in path or len(parts) > 20:
         raise _bad(f"it wants to write to {path!r}, which is no plain path", where)
 

@@ -15,13 +15,12 @@ from typing import IO
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from steward.errors import StewardError
-from steward.model.rules import Rule
 from steward.store.atomic import whole_file
 from steward.store.packages.keys import Signature, sign
+from steward.store.packages.kinds import RULES, FoundItem, PackageKind
 from steward.store.packages.limits import MOST_FILE_BYTES, MOST_FILES, MOST_TOTAL_BYTES
-from steward.store.packages.locations import MANIFEST, RULES, SIGNATURE
-from steward.store.packages.manifest import Manifest, PackedFile, PackedRule
-from steward.store.rules import read_rules
+from steward.store.packages.locations import MANIFEST, SIGNATURE
+from steward.store.packages.manifest import Manifest, PackedFile, PackedItem
 
 __all__ = ["PackageRequest", "Packed", "pack"]
 
@@ -48,19 +47,24 @@ class Packed:
 
 
 def pack(
-    folder: Path, out: Path, request: PackageRequest, *, key: Ed25519PrivateKey | None
+    folder: Path,
+    out: Path,
+    request: PackageRequest,
+    *,
+    key: Ed25519PrivateKey | None,
+    kind: PackageKind = RULES,
 ) -> Packed:
-    """Pack a folder of rules with all its files into one archive."""
-    rules = read_rules([folder], user=True)
+    """Pack a folder of rules, or of catalogues, with all its files into one archive."""
+    found = kind.read(folder)
     files = list(_files(folder))
-    manifest = _manifest(request, rules, folder, files)
+    manifest = _manifest(request, kind, found, folder, files)
     written = manifest.as_bytes()
     signature = sign(written, key) if key is not None else None
     members = [(MANIFEST, written)]
     if signature is not None:
         members.append((SIGNATURE, signature.as_bytes()))
     with whole_file(out) as file:
-        _write(file, members, [(each, folder) for each in manifest.files])
+        _write(file, members, [(each, folder) for each in manifest.files], kind)
     size = out.stat().st_size
     return Packed(file=out, manifest=manifest, signature=signature, bytes=size)
 
@@ -80,27 +84,32 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _manifest(
-    request: PackageRequest, rules: Sequence[Rule], folder: Path, files: Sequence[Path]
+    request: PackageRequest,
+    kind: PackageKind,
+    found: Sequence[FoundItem],
+    folder: Path,
+    files: Sequence[Path],
 ) -> Manifest:
-    packed = [_packed(each, folder) for each in files]
+    packed = [_packed(each, folder, kind) for each in files]
     total = sum(each.size for each in packed)
     if len(packed) > MOST_FILES or total > MOST_TOTAL_BYTES:
         problem = f"{len(packed):,} files of {total:,} bytes are more than a package may hold"
         hint = f"at most {MOST_FILES:,} files and {MOST_TOTAL_BYTES:,} bytes: make several"
         raise StewardError(problem, where=str(folder), hint=hint)
     digests = {each.path: each.sha256 for each in packed}
-    listed = [_listed(rule, folder, digests) for rule in rules]
+    listed = [_listed(item, folder, digests, kind) for item in found]
     return Manifest(
         name=request.name,
         version=request.version,
         steward=request.steward,
         files=tuple(packed),
-        rules=tuple(sorted(listed, key=lambda each: each.id)),
+        items=tuple(sorted(listed, key=lambda each: (each.id, each.group))),
+        kind=kind,
     )
 
 
-def _packed(file: Path, folder: Path) -> PackedFile:
-    path = PurePosixPath(RULES, *file.relative_to(folder).parts).as_posix()
+def _packed(file: Path, folder: Path, kind: PackageKind) -> PackedFile:
+    path = PurePosixPath(kind.name, *file.relative_to(folder).parts).as_posix()
     data = file.read_bytes()
     if len(data) > MOST_FILE_BYTES:
         problem = f"this file has {len(data):,} bytes, and one may have {MOST_FILE_BYTES:,}"
@@ -108,13 +117,15 @@ def _packed(file: Path, folder: Path) -> PackedFile:
     return PackedFile(path=path, size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-def _listed(rule: Rule, folder: Path, digests: dict[str, str]) -> PackedRule:
-    parts = Path(rule.place.file).relative_to(folder).parts
-    path = PurePosixPath(RULES, *parts).as_posix()
-    return PackedRule(
-        id=rule.id,
-        title=rule.title,
-        severity=rule.severity.word,
+def _listed(
+    item: FoundItem, folder: Path, digests: dict[str, str], kind: PackageKind
+) -> PackedItem:
+    parts = item.file.relative_to(folder).parts
+    path = PurePosixPath(kind.name, *parts).as_posix()
+    return PackedItem(
+        id=item.id,
+        title=item.title,
+        group=item.group,
         file=path,
         sha256=digests[path],
     )
@@ -124,6 +135,7 @@ def _write(
     file: IO[bytes],
     members: Sequence[tuple[str, bytes]],
     files: Sequence[tuple[PackedFile, Path]],
+    kind: PackageKind,
 ) -> None:
     with (
         gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
@@ -132,7 +144,7 @@ def _write(
         for name, data in members:
             _add(tar, name, data)
         for each, folder in files:
-            parts = PurePosixPath(each.path).relative_to(RULES).parts
+            parts = PurePosixPath(each.path).relative_to(kind.name).parts
             _add(tar, each.path, folder.joinpath(*parts).read_bytes())
 
 

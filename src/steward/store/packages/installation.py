@@ -13,10 +13,10 @@ from typing import Literal
 from steward.errors import StewardError
 from steward.store.packages.archive_reader import OpenedPackage, open_package
 from steward.store.packages.keys import PublicKey, trust, trusted_keys
+from steward.store.packages.kinds import RULES, PackageKind
 from steward.store.packages.locations import (
     CURRENT,
     MANIFEST,
-    RULES,
     Installed,
     installed_packages,
 )
@@ -48,21 +48,27 @@ class Installation:
 
 
 def install(
-    file: Path, folder: Path, options: InstallOptions, *, check: Callable[[Path], None]
+    file: Path,
+    folder: Path,
+    options: InstallOptions,
+    *,
+    check: Callable[[Path], None],
+    kind: PackageKind = RULES,
 ) -> Installation:
-    """Install a package. `check` checks its rules before anything is installed."""
+    """Install a package. `check` checks what is in it before anything is installed."""
     here = folder if not options.dry_run else None
     if here is not None:
         here.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=here, prefix=".new-") as name:
         draft = Path(name)
         opened = open_package(file, draft)
+        _check_kind(opened.manifest, kind, str(file))
         signed_by = _signed_by(opened, folder, options, str(file))
         others = installed_packages(folder)
         before = next((o for o in others if o.manifest.name == opened.manifest.name), None)
         done = _step(opened.manifest, before, options, str(file))
         _check_clashes(opened.manifest, others, str(file))
-        check(draft / RULES)
+        check(draft / kind.name)
         if here is not None:
             if options.trust is not None:
                 trust(folder, options.trust)
@@ -72,7 +78,7 @@ def install(
     return Installation(manifest=opened.manifest, before=version, done=done, signed_by=signed_by)
 
 
-def remove(name: str, folder: Path) -> Installed:
+def remove(name: str, folder: Path, *, kind: PackageKind = RULES) -> Installed:
     """Remove a package."""
     found = {each.manifest.name: each for each in installed_packages(folder)}
     if name not in found:
@@ -80,11 +86,18 @@ def remove(name: str, folder: Path) -> Installed:
         raise StewardError(
             f"no package '{name}' is installed; known: {known}",
             where=str(folder),
-            hint="`steward rules packages` lists them",
+            hint=f"`{kind.command} packages` lists them",
         )
     (folder / name / CURRENT).unlink()
     shutil.rmtree(folder / name)
     return found[name]
+
+
+def _check_kind(manifest: Manifest, kind: PackageKind, where: str) -> None:
+    if manifest.kind is not kind:
+        problem = f"this is a package of kind '{manifest.kind.name}', not '{kind.name}'"
+        hint = f"`{manifest.kind.command} install` takes it"
+        raise StewardError(problem, where=where, hint=hint)
 
 
 def _signed_by(opened: OpenedPackage, folder: Path, options: InstallOptions, where: str) -> str:
@@ -127,14 +140,16 @@ def _step(
 
 
 def _check_clashes(new: Manifest, others: tuple[Installed, ...], where: str) -> None:
-    mine = {rule.id for rule in new.rules}
+    mine = {item.id for item in new.items} if new.kind.unique else set()
     for other in others:
         if other.manifest.name == new.name:
             continue
-        both = sorted(mine & {rule.id for rule in other.manifest.rules})
+        both = sorted(mine & {item.id for item in other.manifest.items})
         if both:
-            problem = f"rules {', '.join(both[:5])} are in package '{other.manifest.name}' as well"
-            hint = f"`steward rules remove {other.manifest.name}` first, or rename the rules"
+            listed = f"{new.kind.name} {', '.join(both[:5])}"
+            problem = f"{listed} are in package '{other.manifest.name}' as well"
+            first = f"`{new.kind.command} remove {other.manifest.name}` first"
+            hint = f"{first}, or rename the {new.kind.name}"
             raise StewardError(problem, where=where, hint=hint)
 
 

@@ -12,8 +12,8 @@ from steward.store.packages.manifest import Manifest
 __all__ = [
     "CURRENT",
     "MANIFEST",
-    "RULES",
     "Installed",
+    "catalogs_folder",
     "installed_packages",
     "packages_folder",
     "shipped",
@@ -21,7 +21,6 @@ __all__ = [
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
-RULES = "rules"
 CURRENT = "current"  # a link to the version in use
 
 
@@ -30,7 +29,7 @@ class Installed:
     """An installed package."""
 
     manifest: Manifest
-    folder: Path  # of its rules
+    folder: Path  # of its rules, or catalogue files
     signed_by: str  # fingerprint of the key; '' if unsigned
 
 
@@ -42,6 +41,11 @@ def shipped() -> Path:
 def packages_folder(store: Path) -> Path:
     """Return the packages folder of a store folder."""
     return store / "packages"
+
+
+def catalogs_folder(store: Path) -> Path:
+    """Return the folder of packages of catalogues, with trusted keys of its own."""
+    return store / "catalogs"
 
 
 def installed_packages(folder: Path) -> tuple[Installed, ...]:
@@ -56,8 +60,8 @@ def installed_packages(folder: Path) -> tuple[Installed, ...]:
             problem = f"it cannot be read: {fault.strerror}"
             hint = f"remove {link.parent} and install the package again"
             raise StewardError(problem, where=str(file), hint=hint) from fault
-        folder_of_rules = Path(os.path.realpath(link)) / RULES
-        found.append(Installed(manifest=manifest, folder=folder_of_rules, signed_by=signed_by))
+        inside = Path(os.path.realpath(link)) / manifest.kind.name
+        found.append(Installed(manifest=manifest, folder=inside, signed_by=signed_by))
     return tuple(found)
 
 

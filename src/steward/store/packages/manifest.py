@@ -1,4 +1,4 @@
-"""The manifest of a package: its name, version, files and rules."""
+"""The manifest of a package: its name, version, files, and what is in them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from steward.errors import StewardError
+from steward.store.packages.kinds import KINDS, RULES, PackageKind
 
-__all__ = ["FORMAT", "Manifest", "PackedFile", "PackedRule", "version_key"]
+__all__ = ["FORMAT", "Manifest", "PackedFile", "PackedItem", "version_key"]
 
 FORMAT = 1
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -28,12 +29,12 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackedRule:
-    """One rule of a package, as it is listed without opening its file."""
+class PackedItem:
+    """One rule, site or accelerator of a package, as it is listed without opening its file."""
 
     id: str
     title: str
-    severity: str
+    group: str  # severity of a rule; site or accelerator
     file: str
     sha256: str  # of its file
 
@@ -46,7 +47,8 @@ class Manifest:
     version: str
     steward: str  # version of steward that packed it
     files: tuple[PackedFile, ...]
-    rules: tuple[PackedRule, ...]
+    items: tuple[PackedItem, ...]
+    kind: PackageKind = RULES
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -57,7 +59,17 @@ class Manifest:
 
     def as_bytes(self) -> bytes:
         """Return the canonical JSON of the manifest."""
-        record = {"format": FORMAT, **asdict(self)}
+        kind = self.kind
+        record: dict[str, Any] = {
+            "format": FORMAT,
+            "name": self.name,
+            "version": self.version,
+            "steward": self.steward,
+            "files": [asdict(each) for each in self.files],
+            kind.name: [_item_record(each, kind) for each in self.items],
+        }
+        if kind is not RULES:  # packages of rules are older than kinds
+            record["kind"] = kind.name
         return json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
     @classmethod
@@ -68,14 +80,19 @@ class Manifest:
             if record["format"] != FORMAT:
                 problem = f"the package has format {record['format']!r}; known: {FORMAT}"
                 raise StewardError(problem, where=where, hint="a newer steward may read it")
+            kind = KINDS.get(str(record.get("kind", RULES.name)))
+            if kind is None:
+                problem = f"the package is of kind {record['kind']!r}; known: {', '.join(KINDS)}"
+                raise StewardError(problem, where=where, hint="a newer steward may read it")
             return cls(
+                kind=kind,
                 name=_text(record, "name"),
                 version=_text(record, "version"),
                 steward=_text(record, "steward"),
                 files=tuple(_file(each) for each in record["files"]),
-                rules=tuple(_rule(each) for each in record["rules"]),
+                items=tuple(_item(each, kind) for each in record[kind.name]),
             )
-        except (ValueError, KeyError, TypeError, RecursionError) as fault:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
             why = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
             problem = f"the manifest is not one of ours: {why}"[:300]
             raise StewardError(problem, where=where, hint="ask whoever packed it") from None
@@ -116,6 +133,14 @@ def _file(record: dict[str, Any]) -> PackedFile:
     return PackedFile(path=_text(record, "path"), size=size, sha256=_text(record, "sha256"))
 
 
-def _rule(record: dict[str, Any]) -> PackedRule:
-    keys = ("id", "title", "severity", "file", "sha256")
-    return PackedRule(**{key: _text(record, key) for key in keys})
+def _item(record: dict[str, Any], kind: PackageKind) -> PackedItem:
+    keys = ("id", "title", "file", "sha256")
+    return PackedItem(
+        group=_text(record, kind.group_key), **{key: _text(record, key) for key in keys}
+    )
+
+
+def _item_record(item: PackedItem, kind: PackageKind) -> dict[str, str]:
+    record = asdict(item)
+    record[kind.group_key] = record.pop("group")
+    return record

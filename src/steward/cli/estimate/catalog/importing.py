@@ -19,7 +19,7 @@ from steward.errors import StewardError, unknown_name
 
 if TYPE_CHECKING:
     from steward.clients.catalogs import Carbon, GpuNames, Imported
-    from steward.model.planning.catalog import Source
+    from steward.model.planning.catalog import Accelerator, CatalogSite, Engine, Queue, Source
 
 __all__ = ["import_"]
 
@@ -102,11 +102,14 @@ def import_(  # noqa: PLR0913 - options of a command
         source=FactSource(
             text=source or ", ".join(file.name for file in files), as_of=as_of or default
         ),
-        names=GpuNames(open_catalog(config, data).catalog.accelerators),
+        names=GpuNames(_accelerators(config, data)),
         carbon=read_carbon(_read(carbon), where=str(carbon)) if carbon is not None else {},
         gpu_rate=gpu_rate,
     )
-    found = _placed(_KINDS[kind](given), given, region)
+    imported = _KINDS[kind](given)
+    if kind in _LIVE:
+        imported = replace(imported, notes=(*imported.notes, *given.names.note()))
+    found = _placed(imported, given, region, all_sites=kind in _LIVE)
     if not given.source.as_of and kind not in _DATED:
         found = replace(found, notes=(*found.notes, "as of when it holds is not known: --as-of"))
     catalog = Catalog(sites=found.sites, accelerators=found.accelerators)
@@ -126,6 +129,17 @@ def import_(  # noqa: PLR0913 - options of a command
     else:
         what = f"{len(found.sites)} sites, {queues} queues, {len(found.accelerators)} accelerators"
         print_lines([f"{what} in {out}"])
+
+
+def _accelerators(config: Path | None, data: Path | None) -> tuple[Accelerator, ...]:
+    """Return those of the catalogue; an import may be what repairs a broken one."""
+    from steward.store.catalog import builtin_file, read_packages
+
+    try:
+        return open_catalog(config, data).catalog.accelerators
+    except StewardError as fault:
+        print_warnings([f"the catalogue is not used to name GPUs: {fault}"])
+        return read_packages([builtin_file()])[0].catalog.accelerators
 
 
 def _prices(given: _Given) -> Imported:
@@ -164,7 +178,49 @@ def _carbon(given: _Given) -> Imported:
     return carbon_sites(carbon, source=given.source)
 
 
+def _slurm(given: _Given) -> Imported:
+    from steward.clients.catalogs import Imported
+    from steward.clients.slurm.site_queues import read_slurm_site
+    from steward.model.planning.catalog import Engine
+
+    found = read_slurm_site(given.texts, source=given.source, where=given.where)
+    site = _one_site(given, Engine.SLURM, found.queues)
+    return Imported(sites=(site,), notes=(*found.notes, *_taken_for(found.queues, site)))
+
+
+def _kubernetes(given: _Given) -> Imported:
+    from steward.clients.catalogs import Imported
+    from steward.clients.kubernetes.site_queues import read_kubernetes_site
+    from steward.model.planning.catalog import Engine
+
+    found = read_kubernetes_site(_only(given), source=given.source, where=given.where)
+    site = replace(_one_site(given, Engine.KUBERNETES, found.queues), region=found.region)
+    return Imported(sites=(site,), notes=(*found.notes, *_taken_for(found.queues, site)))
+
+
+def _one_site(given: _Given, engine: Engine, queues: tuple[Queue, ...]) -> CatalogSite:
+    from steward.model.planning.catalog import CatalogSite
+
+    if not given.site:
+        problem = "the site has no name"
+        raise StewardError(problem, where=given.where, hint="give it one by --site NAME")
+    named = tuple(replace(each, gpu_model=given.names.name(each.gpu_model)) for each in queues)
+    return CatalogSite(name=given.site, engine=engine, queues=named, source=given.source)
+
+
+def _taken_for(queues: tuple[Queue, ...], site: CatalogSite) -> list[str]:
+    """Return what the names of GPUs were taken for: an a100 may have 40 GB or 80."""
+    pairs = zip(queues, site.queues, strict=True)
+    taken = {(old.gpu_model, new.gpu_model) for old, new in pairs if old.gpu_model != new.gpu_model}
+    return [
+        f"'{old}' is taken for {new}: correct `gpu_model` if it is another"
+        for old, new in sorted(taken)
+    ]
+
+
 _KINDS: Mapping[str, Callable[[_Given], Imported]] = {
+    "slurm": _slurm,
+    "kubernetes": _kubernetes,
     "prices": _prices,
     "sites": _sites,
     "gpus": _gpus,
@@ -174,10 +230,10 @@ _LIVE = ("slurm", "kubernetes")  # as of when the file was written
 _DATED = ("sites",)  # each row has its day
 
 
-def _placed(found: Imported, given: _Given, region: str) -> Imported:
+def _placed(found: Imported, given: _Given, region: str, *, all_sites: bool) -> Imported:
     """Take the sites that are wanted, and give them the carbon of their region."""
     sites = found.sites
-    if given.site and len(sites) != 1:
+    if given.site and not all_sites:
         sites = tuple(each for each in sites if fnmatchcase(each.name, given.site))
         if not sites:
             names = ", ".join(each.name for each in found.sites[:20])

@@ -40,10 +40,10 @@ def list_(
         ]
         print_json(catalog.accelerators if accelerators else sites)
     elif accelerators:
-        columns = ("accelerator", "memory", "bandwidth", "watts", "bf16", "fp32", "also called")
+        columns = ["accelerator", "memory", "bandwidth", "watts", "bf16", "fp32", "also called"]
         print_table(columns, map(_accelerator_row, catalog.accelerators), empty="no accelerator")
     else:
-        columns = ("site", "engine", "queues", "GPUs", "g/kWh", "as of")
+        columns = ["site", "engine", "queues", "GPUs", "g/kWh", "as of"]
         print_table(columns, [_site_row(each, now) for each in catalog.sites], empty=_NONE)
         if any(_is_old(each, now) for each in catalog.sites):
             print_note("limits and prices marked as old are older than a year: check them")

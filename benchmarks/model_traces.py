@@ -181,7 +181,9 @@ def peer_rows(*, options: bool = False) -> list[PeerRow]:
             if question not in traces:
                 # No optimizer ran in these measurements.
                 traces[question] = {
-                    **worker.ask(question), "parameter_tensors": 0, "stepped_bytes": 0
+                    **worker.ask(question),
+                    "parameter_tensors": 0,
+                    "stepped_bytes": 0,
                 }
             trace = {**traces[question]}
             gpu = gpu_type(record["device"]).name
@@ -280,8 +282,12 @@ def _spread(logs: Sequence[tuple[str, float]]) -> dict[str, float]:
     for name, value in logs:
         by_model.setdefault(name, []).append(value)
     many = [each for each in by_model.values() if len(each) > 1]
-    within = float(np.sqrt(sum(np.var(each) * len(each) for each in many)
-                           / max(1, sum(len(each) - 1 for each in many))))
+    within = float(
+        np.sqrt(
+            sum(np.var(each) * len(each) for each in many)
+            / max(1, sum(len(each) - 1 for each in many))
+        )
+    )
     means = float(np.var([np.mean(each) for each in by_model.values()]))
     counts = float(np.mean([1 / len(each) for each in by_model.values()]))
     between = max(means - within**2 * counts, (0.3 * within) ** 2) ** 0.5
@@ -291,9 +297,7 @@ def _spread(logs: Sequence[tuple[str, float]]) -> dict[str, float]:
 def fit_time(found: Sequence[Row], peers: Sequence[PeerRow]) -> tuple[Costs, list[Any]]:
     """Return sets of costs, and the offsets of each GPU for each set."""
     steps = [row.step for row in found] + [row.step for row in peers]
-    fits = [
-        fit_costs(steps, shape, reference=_REFERENCE, spreads=_SPREADS) for shape in _SHAPES
-    ]
+    fits = [fit_costs(steps, shape, reference=_REFERENCE, spreads=_SPREADS) for shape in _SHAPES]
     costs = [(each.costs, shape.sharpness) for each, shape in zip(fits, _SHAPES, strict=True)]
     return costs, [each.offsets for each in fits]
 
@@ -321,9 +325,7 @@ def calibrate_time(
             names.append(row.record["model"])
     errors, shares = np.array(logs), np.array(hosts)
     factors = np.exp(np.linspace(-0.1, 0.05, 31))
-    bias = float(
-        min(factors, key=lambda each: np.mean(np.abs(each / np.exp(errors[shared]) - 1)))
-    )
+    bias = float(min(factors, key=lambda each: np.mean(np.abs(each / np.exp(errors[shared]) - 1))))
     limits, before = [], 0.0
     for share in _HOST_SHARES:
         part = errors[(shares > before) & (shares <= share)] - np.log(bias)

@@ -52,7 +52,9 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError("missing option '--gpus', or a command: job, model, score, calibrate", hint=hint)
+        raise StewardError(
+            "missing option '--gpus', or a command: job, model, score, calibrate", hint=hint
+        )
     job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
 
 

@@ -60,7 +60,10 @@ def calibrate(
         if worker is not None:
             worker.close()
     LearnedStates(settings.store.path / LEARNED).save(
-        state, STATE_VERSION, site.payload(), learnt_from={"runs": site.timed_runs, "file": file.name}
+        state,
+        STATE_VERSION,
+        site.payload(),
+        learnt_from={"runs": site.timed_runs, "file": file.name},
     )
     record = _record(site)
     if as_json:

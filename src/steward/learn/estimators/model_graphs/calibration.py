@@ -16,7 +16,15 @@ import numpy.typing as npt
 from steward.learn.estimators.model_graphs.gpu_types import GpuType
 from steward.learn.estimators.model_graphs.op_times import FEATURES
 
-__all__ = ["Calibration", "Spread", "calibration", "costs_of", "costs_record", "from_record", "widened"]
+__all__ = [
+    "Calibration",
+    "Spread",
+    "calibration",
+    "costs_of",
+    "costs_record",
+    "from_record",
+    "widened",
+]
 
 Floats = npt.NDArray[np.float64]
 _Z = 1.645  # from a standard deviation to the 5 % and 95 % quantiles

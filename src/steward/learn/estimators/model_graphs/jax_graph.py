@@ -21,7 +21,9 @@ __all__ = ["NOTES", "graph"]
 NOTES = ("a function of JAX: its graph before XLA fuses it; memory is an upper bound most often",)
 _LIBRARY_BYTES = 65 << 20
 _FUSED_SHARE = 0.4  # of the bytes of elementwise operators, after fusion
-_VIEWS = frozenset({"reshape", "squeeze", "broadcast_in_dim", "expand_dims", "copy", "stop_gradient"})
+_VIEWS = frozenset(
+    {"reshape", "squeeze", "broadcast_in_dim", "expand_dims", "copy", "stop_gradient"}
+)
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr", "body_jaxpr")
 
 

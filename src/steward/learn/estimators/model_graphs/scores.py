@@ -35,7 +35,9 @@ def read_truth(path: Path) -> list[dict[str, str]]:
         problem = f"the file cannot be read: {error.strerror or error}"
         raise StewardError(problem, where=str(path), hint="give a CSV file") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise StewardError("this is not CSV text", where=str(path), hint="give a CSV file") from error
+        raise StewardError(
+            "this is not CSV text", where=str(path), hint="give a CSV file"
+        ) from error
     columns = [name for name in (rows[0] if rows else ()) if name is not None]
     missing = [name for name in _NEEDED if name not in columns]
     if not any(name in columns for name in _MEASURED):
@@ -182,7 +184,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "answered": len(rows),
         "memory": {
-            "mean_error": max((each for each in (device, reserved) if each is not None), default=None),
+            "mean_error": max(
+                (each for each in (device, reserved) if each is not None), default=None
+            ),
             "device_mean_error": device,
             "reserved_mean_error": reserved,
             "above_q95": max((each for each in above if each is not None), default=None),

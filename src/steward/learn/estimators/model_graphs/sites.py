@@ -103,9 +103,7 @@ def state_name(gpu: str) -> str:
     return "-".join(["estimate-gpu", *words])[:100]
 
 
-def fit_site(
-    runs: Sequence[MeasuredRun], known: Calibration, *, name: str, like: GpuType
-) -> Site:
+def fit_site(runs: Sequence[MeasuredRun], known: Calibration, *, name: str, like: GpuType) -> Site:
     """Fit a GPU's offsets on measured runs, and keep each model's residuals."""
     if not runs:
         raise StewardError(
@@ -157,11 +155,7 @@ def _step(run: MeasuredRun, like: GpuType, known: Calibration) -> MeasuredStep |
 
 def usable(rows: Iterable[MeasuredRun]) -> list[MeasuredRun]:
     """Return the runs that were measured at all."""
-    return [
-        run
-        for run in rows
-        if run.step_s is not None or run.reserved_bytes is not None
-    ]
+    return [run for run in rows if run.step_s is not None or run.reserved_bytes is not None]
 
 
 def plain_site(gpu: str, known: Calibration) -> tuple[Site, bool]:

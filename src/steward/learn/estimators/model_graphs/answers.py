@@ -162,7 +162,7 @@ def _closed(question: ModelQuestion, config: Mapping[str, Any] | None, note: str
     form = closed_form(shape, question)
     notes = [note]
     if shape.assumed:
-        text = f"models of type {shape.kind} have no closed form of their own: read as llama's"
+        text = f"models of type {shape.declared} have no closed form of their own: read as llama's"
         notes.append(text)
     if shape.unknown_keys:
         notes.append(f"keys without effect on this answer: {', '.join(shape.unknown_keys)}")

@@ -80,6 +80,7 @@ class Transformer:
     vocab: int
     positions: int
     tied: bool
+    declared: str = ""
     unknown_keys: tuple[str, ...] = ()
 
     @property
@@ -145,7 +146,7 @@ def transformer(config: Mapping[str, Any], *, where: str) -> Transformer:
             where=where,
             hint="install torch and transformers to trace it: pip install 'steward[torch]'",
         )
-    kind = kind if kind in _DEFAULTS else _LIKE_LLAMA
+    declared, kind = kind, kind if kind in _DEFAULTS else _LIKE_LLAMA
     found.setdefault("inner", 4 * found["width"])
     if kind not in {"gpt2", "bert", "roberta", "electra", "distilbert", "opt"}:
         found["positions"] = 0
@@ -153,7 +154,14 @@ def transformer(config: Mapping[str, Any], *, where: str) -> Transformer:
     kv_heads = _positive(config.get("num_key_value_heads") or found["heads"], "kv heads", where)
     used = {name for names in _NAMES.values() for name in names}
     unknown = tuple(sorted(set(config) - used - _HARMLESS))
-    return Transformer(kind=kind, kv_heads=kv_heads, tied=tied, unknown_keys=unknown, **found)
+    return Transformer(
+        kind=kind,
+        kv_heads=kv_heads,
+        tied=tied,
+        declared=declared,
+        unknown_keys=unknown,
+        **found,
+    )
 
 
 def _positive(value: object, name: str, where: str) -> int:

@@ -5,7 +5,8 @@ Nothing runs and torch is not needed. Imports `onnx` (optional) when a file is r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def graph(question: ModelQuestion) -> dict[str, Any]:
 
 def _loaded(question: ModelQuestion) -> Any:
     try:
-        import onnx  # noqa: PLC0415 - optional
+        onnx: Any = importlib.import_module("onnx")
     except ImportError as error:
         raise StewardError(
             "the package onnx is not installed",
@@ -138,34 +139,55 @@ def _walk(
     allocator: CachingAllocator,
     weights: Mapping[str, Any],
 ) -> tuple[list[list[Any]], int]:
+    """Follow the nodes in order; return their operators, and how many make no copy."""
     nodes = list(model.graph.node)
     ends = {name: at for at, node in enumerate(nodes) for name in node.input if name}
-    owner: dict[str, str] = {}
-    users: dict[str, int] = {}
+    kept = {*weights, *(each.name for each in model.graph.output)}
+    tensors = _Tensors(allocator, kept, ends)
     for given in model.graph.input:
         if given.name in shapes and given.name not in weights:
-            allocator.allocate(("tensor", given.name), _bytes(given.name, shapes, items))
+            tensors.make(given.name, _bytes(given.name, shapes, items))
     rows: dict[tuple[Any, ...], int] = {}
-    views = 0
-    outputs = {each.name for each in model.graph.output}
     for at, node in enumerate(nodes):
-        view = node.op_type in _VIEWS
-        views += view
-        for name in node.output:
-            if view and node.input:
-                owner[name] = owner.get(node.input[0], node.input[0])
-                users[owner[name]] = max(users.get(owner[name], at), ends.get(name, at))
-            elif name in shapes:
-                allocator.allocate(("tensor", name), _bytes(name, shapes, items))
-        if not view:
+        if node.op_type in _VIEWS and node.input:
+            tensors.view(node.input[0], node.output)
+        else:
+            for name in node.output:
+                tensors.make(name, _bytes(name, shapes, items) if name in shapes else 0)
             key = _row(node, shapes, items)
             rows[key] = rows.get(key, 0) + 1
-        for name in (*node.input, *node.output):
-            whole = owner.get(name, name)
-            last = max(ends.get(whole, at), users.get(whole, at), ends.get(name, at))
-            if last <= at and whole not in weights and whole not in outputs:
-                allocator.free(("tensor", whole))
-    return [[*key, count] for key, count in rows.items()], views
+        tensors.release((*node.input, *node.output), at)
+    return [[*key, count] for key, count in rows.items()], len(nodes) - sum(rows.values())
+
+
+class _Tensors:
+    """What is alive: a view keeps the tensor that it looks at."""
+
+    def __init__(
+        self, allocator: CachingAllocator, kept: set[str], ends: Mapping[str, int]
+    ) -> None:
+        self._allocator = allocator
+        self._kept = kept
+        self._ends = dict(ends)
+        self._owner: dict[str, str] = {}
+
+    def make(self, name: str, size: int) -> None:
+        if size:
+            self._allocator.allocate(("tensor", name), size)
+
+    def view(self, given: str, made: Iterable[str]) -> None:
+        whole = self._owner.get(given, given)
+        for name in made:
+            self._owner[name] = whole
+            self._ends[whole] = max(self._ends.get(whole, 0), self._ends.get(name, 0))
+            if name in self._kept:
+                self._kept.add(whole)
+
+    def release(self, names: Iterable[str], at: int) -> None:
+        for name in names:
+            whole = self._owner.get(name, name)
+            if self._ends.get(whole, at) <= at and whole not in self._kept:
+                self._allocator.free(("tensor", whole))
 
 
 def _bytes(name: str, shapes: Mapping[str, Shape], items: Mapping[str, int]) -> int:

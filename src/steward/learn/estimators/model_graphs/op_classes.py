@@ -73,7 +73,7 @@ def op_work(  # noqa: PLR0913, PLR0917 - a row of a trace
     return OpWork(kind, rate, flops if kind.startswith("att") else 0.0, moved_bytes)
 
 
-def _convolution(  # noqa: PLR0913, PLR0917
+def _convolution(
     name: str,
     shapes: Sequence[Sequence[int]],
     level: str,

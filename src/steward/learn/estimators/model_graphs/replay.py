@@ -91,9 +91,7 @@ def _optimize(
     allocator: CachingAllocator, sizes: Sequence[int], optimizer: OptimizerMemory, *, first: bool
 ) -> None:
     if first:
-        for index, size in enumerate(sizes):
-            for state in range(optimizer.states):
-                allocator.allocate(("state", state, index), optimizer.state_bytes(size))
+        _make_states(allocator, sizes, optimizer)
     if optimizer.alone:
         _one_by_one(allocator, sizes, optimizer.temporaries)
         return
@@ -103,6 +101,14 @@ def _optimize(
     for number in range(optimizer.temporaries):
         for index in range(len(sizes)):
             allocator.free(("temporary", number, index))
+
+
+def _make_states(
+    allocator: CachingAllocator, sizes: Sequence[int], optimizer: OptimizerMemory
+) -> None:
+    for index, size in enumerate(sizes):
+        for state in range(optimizer.states):
+            allocator.allocate(("state", state, index), optimizer.state_bytes(size))
 
 
 def _one_by_one(allocator: CachingAllocator, sizes: Sequence[int], temporaries: int) -> None:

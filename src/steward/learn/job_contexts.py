@@ -80,7 +80,7 @@ def job_contexts(job: JobFeatures, last_of_user: int, last_of_kind: int) -> tupl
     scripts: list[Context] = [None] * (1 + _BANDS)
     if job.script:
         bands = script_bands(job.script)
-        scripts = [(stem(job.script),), *((who, i, band) for i, band in enumerate(bands))]
+        scripts = [(stem(job.script),), *((i, band) for i, band in enumerate(bands))]
         scripts[0] = (crc32(stem(job.script).encode()),)
     every = [key if there else None for there, key in found] + scripts
     return tuple(None if key is None else (i, *key) for i, key in enumerate(every))

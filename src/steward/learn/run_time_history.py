@@ -32,6 +32,7 @@ from steward.learn.survival import (
     level_at,
     likely_s,
     pass_levels,
+    pass_part,
     prior_share,
     run_time_s,
     share_ended,
@@ -179,7 +180,9 @@ class RunTimeHistory:
     def ends(self, job: JobForecast, work: JobFeatures, ran_s: float, *, cut_off: bool) -> None:
         """Learn how long a job ran; one that was cut off would have run longer."""
         level = int(level_at(ran_s))
-        self._pass(job, level, ends=not cut_off)
+        rows = self._pass(job, level, ends=not cut_off)
+        if cut_off:
+            pass_part(self._past, rows, job.shifts, ran_s)
         if job.calibrates:
             place = float(share_ended(job.left, ran_s))
             learn_place(self._limits, job.place, place, ends=not cut_off)
@@ -193,11 +196,12 @@ class RunTimeHistory:
                 self._last.popitem(last=False)
         self.ended += 1
 
-    def _pass(self, job: JobForecast, level: int, *, ends: bool) -> None:
+    def _pass(self, job: JobForecast, level: int, *, ends: bool) -> NDArray[np.int64]:
         rows = self._made(job.keys)
         first = min(job.passed, level)
         pass_levels(self._past, rows, job.shifts, job.inputs, job.buckets, first, level, ends)
         self.lessons += 1
+        return rows
 
     def _known(self, keys: Iterable[Key | None]) -> NDArray[np.int64]:
         """Return the rows of contexts; -1 where nothing is known of one."""

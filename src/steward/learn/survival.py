@@ -27,6 +27,7 @@ __all__ = [
     "level_at",
     "likely_s",
     "pass_levels",
+    "pass_part",
     "prior_share",
     "run_time_s",
     "share_ended",
@@ -102,6 +103,16 @@ def forget_context(past: Survival, row: int) -> None:
 def level_at(seconds: float) -> int:
     """Return the level of a run time."""
     return int(np.searchsorted(EDGES_S, seconds, side="right") - 1)
+
+
+@njit
+def _between(level: int, seconds: float) -> float:
+    """Return how far into its level a run time is, on a logarithmic scale above a second."""
+    low = EDGES_S[level]
+    high = EDGES_S[level + 1] if level + 1 < LEVELS else _END_S
+    if level == 0:
+        return min((seconds - low) / (high - low), 1.0)
+    return float(min(np.log(seconds / low) / np.log(high / low), 1.0))
 
 
 @njit
@@ -204,6 +215,15 @@ def pass_levels(  # noqa: PLR0913, PLR0917 - compiled: one argument for each arr
 
 
 @njit
+def pass_part(past: Survival, rows: Array, shifts: Array, ran_s: float) -> None:
+    """Learn that a job was cut off in the midst of a level: it survived that much of it."""
+    level = level_at(ran_s)
+    part = _between(level, ran_s)
+    if part > 0.0:
+        _count_all(past, rows, shifts, level, 0.0, part)
+
+
+@njit
 def lasting(
     past: Survival, rows: Array, shifts: Array, x: Array, bucket: Array, out: Array
 ) -> None:
@@ -213,16 +233,6 @@ def lasting(
         out[level] = left
         x[level, 0] = _inputs(past, rows, shifts, level, x[level], bucket[level])
         left *= 1.0 - _mixed(past, x[level], bucket[level])
-
-
-@njit
-def _between(level: int, seconds: float) -> float:
-    """Return how far into its level a run time is, on a logarithmic scale above a second."""
-    low = EDGES_S[level]
-    high = EDGES_S[level + 1] if level + 1 < LEVELS else _END_S
-    if level == 0:
-        return min((seconds - low) / (high - low), 1.0)
-    return float(min(np.log(seconds / low) / np.log(high / low), 1.0))
 
 
 @njit

@@ -216,6 +216,8 @@ WRONG = [
     (("gpt2", "--batch", "8", "--items", "0"), "0 items", "1 or more"),
     (("no-such-model", "--batch", "8", "--items", "9"), "no-such-model", ""),
     (("--like", "x", "--gpus", "1"), "on which GPUs is not said", "--gpu"),
+    (("--app", "x", "--gpus", "1"), "on which GPUs it was measured", "--gpus 0"),
+    (("--app", "nothing", "--gpus", "0"), "no campaign called 'nothing'", "known: none"),
     (("--like", "x", "--gpu", "H200"), "no run time is known", "--run-time"),
 ]
 
@@ -252,6 +254,18 @@ def test_without_sites_there_is_no_plan(tmp_path: Path) -> None:
         assert answer.code == 2
         assert "no site is known" in answer.err
         assert "planning.catalog" in answer.err
+
+
+def test_a_site_whose_steward_does_not_answer_is_planned_with_an_unknown_wait(
+    catalog: Path, tmp_path: Path
+) -> None:
+    catalog.write_text(SITES.replace("name: lab\n", "name: lab\n    steward_site: lab\n"))
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *TIMES, "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "warning: the queue of lab is not known: the configuration has no sites" in answer.err
+    assert "nobody knows how long jobs wait there" in answer.out
 
 
 def test_sites_of_the_configuration_are_planned_too(catalog: Path, tmp_path: Path) -> None:

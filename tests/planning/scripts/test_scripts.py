@@ -61,6 +61,7 @@ JOB: dict[str, Any] = {
                             "properties": {
                                 "restartPolicy": {"const": "Never"},
                                 "terminationGracePeriodSeconds": {"type": "integer", "minimum": 0},
+                                "affinity": {"type": "object"},
                                 "activeDeadlineSeconds": {"type": "integer", "minimum": 1},
                                 "containers": {
                                     "type": "array",
@@ -216,6 +217,22 @@ def test_a_manifest_is_a_job_as_kubernetes_takes_it() -> None:
     job = batch_job_from({**raw, **given_by_server})
     assert job is not None
     assert job.ignores_evictions
+
+
+def test_where_a_site_has_several_gpus_a_manifest_names_those_that_were_planned() -> None:
+    alike = site("lab", queue("a"), queue("b"), engine=Engine.KUBERNETES)
+    mixed = site("lab", queue("a"), queue("b", gpu_model="T4"), engine=Engine.KUBERNETES)
+
+    def pod(at: CatalogSite) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load(scripts(at)[0].text)["spec"]["template"]["spec"]
+        return found
+
+    assert "affinity" not in pod(alike)
+    required = pod(mixed)["affinity"]["nodeAffinity"]
+    (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [
+        {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["A100", "a100-80gb"]}
+    ]
 
 
 def test_a_manifest_needs_an_image() -> None:

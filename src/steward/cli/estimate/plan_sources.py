@@ -137,10 +137,9 @@ def read_catalog(
     paths: Sequence[Path], config: Path | None, data: Path | None
 ) -> tuple[Catalog, tuple[str, ...]]:
     """Return the catalogue of the configuration and of files as one, and where they differ."""
-    from steward.store.catalog import builtin_file, merge, read_packages
+    from steward.config.catalog import read_catalog
 
-    installed = [Path(each).expanduser() for each in read_settings(config, data).planning.catalog]
-    merged = merge(read_packages([builtin_file(), *installed, *paths]))
+    merged = read_catalog(read_settings(config, data), more=paths)
     if not merged.catalog.sites:
         raise StewardError(
             "no site is known",

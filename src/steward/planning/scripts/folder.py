@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import assert_never
 
 from steward.errors import StewardError
-from steward.model.planning.catalog import Catalog, Engine
-from steward.model.planning.plan import Plan
+from steward.model.planning.catalog import Catalog, CatalogSite, Engine
+from steward.model.planning.plan import Choice, Plan
 from steward.planning.scripts.job import PlannedJob, Program, Script
 from steward.planning.scripts.kubernetes import kubernetes_scripts
 from steward.planning.scripts.shell import shell_script
@@ -28,9 +28,20 @@ def scripts_of(plan: Plan, catalog: Catalog, program: Program, *, most: int) -> 
             site=site,
             queue=site.queue(choice.queue),
             program=program,
+            gpu_names=_gpu_names(site, choice, catalog),
         )
         found += _scripts(job, place)
     return tuple(found)
+
+
+def _gpu_names(site: CatalogSite, choice: Choice, catalog: Catalog) -> tuple[str, ...]:
+    """Return all names of a choice's GPUs; nothing where the site has no others."""
+    models = {queue.gpu_model for queue in site.queues if queue.gpus_per_node}
+    if not choice.way.gpus or len(models) < 2:
+        return ()
+    model = site.queue(choice.queue).gpu_model
+    known = catalog.accelerator(model)
+    return tuple(dict.fromkeys((model, *((known.name, *known.aliases) if known else ()))))
 
 
 def _scripts(job: PlannedJob, place: int) -> tuple[Script, ...]:

@@ -52,6 +52,7 @@ class PlannedJob:
     site: CatalogSite
     queue: Queue
     program: Program
+    gpu_names: tuple[str, ...] = ()  # all names of its GPUs, where the site has others too
 
     @property
     def starts_later(self) -> bool:

@@ -18,6 +18,8 @@ from steward.planning.scripts.shell import wait_lines
 __all__ = ["kubernetes_scripts", "manifest_of"]
 
 GPU_RESOURCE = "nvidia.com/gpu"
+_GPU_LABEL = "nvidia.com/gpu.product"
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _MIB = 2**20
 _LEAST_GRACE_S = 30
 _LONGEST_NAME = 52  # Indexed Jobs add to it for their pods
@@ -58,6 +60,9 @@ def manifest_of(job: PlannedJob) -> dict[str, Any]:
         "terminationGracePeriodSeconds": max(_LEAST_GRACE_S, ceil(2 * job.request.save_s)),
         "containers": [_container(job)],
     }
+    labels = [name for name in job.gpu_names if _LABEL.fullmatch(name)]
+    if labels:
+        pod["affinity"] = {"nodeAffinity": _on_nodes_with(labels)}
     if job.queue.max_s is not None:
         pod["activeDeadlineSeconds"] = int(job.limit_s)
     spec = job_spec({"spec": pod}, pods=job.choice.nodes, retries=job.choice.links - 1)
@@ -67,6 +72,13 @@ def manifest_of(job: PlannedJob) -> dict[str, Any]:
         "metadata": {"generateName": f"{_dns_name(job.request.name)}-"},
         "spec": spec,
     }
+
+
+def _on_nodes_with(gpu_names: list[str]) -> dict[str, Any]:
+    """Return the condition that a node has one of these GPUs, as NVIDIA's operator labels them."""
+    term = {"key": _GPU_LABEL, "operator": "In", "values": gpu_names}
+    terms = [{"matchExpressions": [term]}]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
 
 
 def _container(job: PlannedJob) -> Mapping[str, Any]:

@@ -56,6 +56,7 @@ HOUR_S, DAY_S = 3600.0, 86_400.0
 FROM_S = 1_625_529_600.0  # 2021-07-06: the hourly data has forecasts from July to December
 DAYS = 150
 SEEDS = 12
+FIRST_SEED = 100  # bars were set by looking at the first three of other seeds
 JOBS = 250
 ASKED = 0.9
 LATE_USD = 20.0
@@ -150,7 +151,7 @@ def main() -> None:
     short = quick()
     seeds, jobs = (3, 60) if short else (SEEDS, JOBS)
     rows = []
-    for seed in range(seeds):
+    for seed in range(FIRST_SEED, FIRST_SEED + seeds):
         rows.append(_replayed(seed, jobs))
         figures = rows[-1]["planner"]
         progress(f"seed {seed}: {figures['met']:.1%} met, {figures['usd']:.0f} USD")

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from generated_runs import law_s
-from steward.learn.estimators.applications.runner import JobLook
+from steward.learn.estimators.applications.campaign_log import CampaignLog
+from steward.learn.estimators.applications.runner import CampaignRunner, JobLook
+from steward.model.campaign import Campaign, Parameter
 
-__all__ = ["ComputedEngine", "ProcessEngine"]
+__all__ = ["ComputedEngine", "ProcessEngine", "run_campaign"]
 
 _SHIM = """
 import json, os, pathlib, subprocess, sys, time
@@ -77,9 +79,8 @@ class ProcessEngine:
             return token
         with (self._folder / "starts").open("a") as starts:
             starts.write(f"{token}\n")
-        subprocess.Popen(
-            [sys.executable, "-c", _SHIM, str(job), *argv], start_new_session=True, cwd="/"
-        )
+        shim = [sys.executable, "-c", _SHIM, str(job), *argv]
+        subprocess.run(["setsid", "sh", "-c", '"$@" &', "sh", *shim], check=True, cwd="/")
         return token
 
     def look(self, job: str) -> JobLook:
@@ -95,17 +96,13 @@ class ProcessEngine:
 
 def run_campaign(folder: Path) -> str:
     """Run a small campaign of real processes, in a process that a test kills."""
-    from steward.learn.estimators.applications.campaign_log import CampaignLog
-    from steward.learn.estimators.applications.runner import CampaignRunner
-
     log = CampaignLog(folder / "campaign")
     with log.locked():
         return CampaignRunner(sleeping(), log, ProcessEngine(folder / "jobs")).run()
 
 
-def sleeping():
-    from steward.model.campaign import Campaign, Parameter
-
+def sleeping() -> Campaign:
+    """Return a campaign of processes that sleep."""
     code = "import time; time.sleep(0.02 + {n} * 0.002)"
     return Campaign(
         name="sleep",
@@ -121,4 +118,4 @@ def sleeping():
 
 
 if __name__ == "__main__":
-    print(run_campaign(Path(os.environ["CAMPAIGN_FOLDER"])))
+    run_campaign(Path(os.environ["CAMPAIGN_FOLDER"]))

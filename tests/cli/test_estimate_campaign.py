@@ -88,7 +88,7 @@ def test_a_configuration_is_estimated_with_limits_and_reason(folder: Path) -> No
         (("app", "stensil"), "there is no campaign called 'stensil'", "did you mean 'stencil'?"),
         (("app", "stencil", "--set", "n"), "'n' is no setting", "write --set size=512"),
         (("app", "stencil", "--set", "n=1", "--set", "n=2"), "n is given twice", "once"),
-        (("app", "stencil", "--set", "n=1"), "steps, mode: no value", "--set steps=VALUE"),
+        (("app", "stencil", "--set", "n=1"), "mode: no value", "--set mode=VALUE"),
         (
             ("app", "stencil", "--set", "n=x", "--set", "steps=1", "--set", "mode=fast"),
             "'x' is no number",

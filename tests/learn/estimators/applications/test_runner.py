@@ -142,7 +142,7 @@ def test_runs_planned_but_not_submitted_are_submitted_under_their_token(tmp_path
 
     run(SMALL, engine, tmp_path)
 
-    assert list(engine.tokens)[0] == made.token
+    assert next(iter(engine.tokens)) == made.token
     assert len(engine.tokens) == engine.submissions
 
 

@@ -224,7 +224,7 @@ def table(apps: dict[str, App], seeds: int, *, whole: bool) -> list[dict[str, An
             mine.append(ours(app, rows))
             if whole:
                 theirs.append(harp(app, rows))
-        row = {
+        row: dict[str, Any] = {
             "application": name,
             "full_scale_learnt_share": share,
             "notes_harp_mape": harp_mape / 100.0,

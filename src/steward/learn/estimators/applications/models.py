@@ -231,7 +231,8 @@ class WorkLaw:
         return np.hstack([rows.x, rows.full[:, None]])
 
     def predict(self, rows: FeatureRows) -> Floats:
-        return self._level + self._sums(self._at, np.log(rows.work), self._factors(rows))[0]
+        found, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
+        return found + self._level
 
     def state(self) -> dict[str, Any]:
         return {"at": self._at, "level": self._level}

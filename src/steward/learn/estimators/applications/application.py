@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from steward.errors import StewardError
-from steward.learn.estimators.applications.features import FeatureRows, Features
+from steward.learn.estimators.applications.features import Features
 from steward.learn.estimators.applications.limits import conformal_limit
 from steward.learn.estimators.applications.models import restored_model
-from steward.learn.estimators.applications.next_run import Knowledge
+from steward.learn.estimators.applications.next_run import Knowledge, Places
 from steward.learn.estimators.applications.selection import Choice, Sample, choose
 from steward.model.campaign import Configuration, MeasuredRun, Parameter
 from steward.model.forecast import Forecast
@@ -24,6 +24,7 @@ __all__ = ["Application", "Predicted", "restored_application"]
 Floats = NDArray[np.float64]
 FEWEST = 3  # finished runs
 MOST_KNOWN = 300  # runs, for how far a question is from them
+MOST_WIDENED = 4.0  # limits, far away from the runs
 LEAST_WIDTH = 0.01  # of a limit, in log time
 SHARE = 0.9  # of cases in which a limit holds, on either side
 QUANTITIES = {"seconds": "run.time_s", "memory_bytes": "run.memory_bytes",
@@ -88,24 +89,25 @@ class Application:
         rest = [each for each in finished if not each.full]
         room = min(len(rest), MOST_KNOWN - len(kept))
         kept += [rest[i] for i in np.linspace(0, len(rest) - 1, room).astype(np.int64)]
-        self._reach_x = self.features.rows([each.configuration for each in kept]).x
-        self._reach_full = np.array([each.full for each in kept], dtype=np.bool_)
+        configurations = [each.configuration for each in kept]
+        self._reach = self.features.places(configurations, [each.full for each in kept])
         self._prepare()
 
     def _prepare(self) -> None:
-        self._known = Knowledge(self._reach_x, self._reach_full)
-        judged = self._reach_full if self._reach_full.any() else ~self._reach_full
-        there = self._known.deviation(self._reach_x[judged], self._reach_full[judged])
+        self._known = Knowledge(self._reach)
+        full = self._reach.full
+        there = self._known.deviation(self._reach.of(full if full.any() else ~full))
         self._usual = float(np.hypot(np.max(there), self._known.noise))
 
     def _sample(self, runs: Sequence[MeasuredRun], key: str) -> Sample:
         known = [each for each in runs if getattr(each, key) is not None and getattr(each, key) > 0]
         values = np.array([float(getattr(each, key)) for each in known])
-        rows = self.features.rows([each.configuration for each in known]) if known else _NO_ROWS
+        full = np.array([each.full for each in known], dtype=np.bool_)
+        configurations = [each.configuration for each in known]
         return Sample(
-            rows=rows,
+            rows=self.features.rows(configurations, full),
             y=np.log(np.maximum(values, 1e-6)),
-            full=np.array([each.full for each in known], dtype=np.bool_),
+            full=full,
             finished=np.array([each.finished for each in known], dtype=np.bool_),
         )
 
@@ -121,11 +123,11 @@ class Application:
     ) -> Predicted:
         """Return the quantity for each configuration, at full scale unless `full` says other."""
         choice = self.choices[key]
-        rows = self.features.rows(runs)
         flags = np.ones(len(runs), dtype=np.bool_) if full is None else np.array(full)
+        rows, places = self.features.rows(runs, flags), self.features.places(runs, flags)
         mid = choice.predict(rows, flags)
-        far = np.hypot(self._known.deviation(rows.x, flags), self._known.noise)
-        factor = np.maximum(1.0, far / self._usual)
+        far = np.hypot(self._known.deviation(places), self._known.noise)
+        factor = np.clip(far / self._usual, 1.0, MOST_WIDENED)
         up, _ = conformal_limit(choice.scores, share)
         down, _ = conformal_limit(-choice.scores, share)
         high = mid + np.maximum(up, LEAST_WIDTH) * factor
@@ -178,8 +180,7 @@ class Application:
             "full_runs": self.full_runs,
             "failed_runs": self.failed_runs,
             "features": self.features.state(),
-            "reach_x": self._reach_x,
-            "reach_full": self._reach_full,
+            "reach": {"x": self._reach.x, "cell": self._reach.cell, "full": self._reach.full},
             "choices": {
                 key: {
                     "name": each.name, "model": each.model.state(), "level": each.level,
@@ -194,7 +195,7 @@ class Application:
         self.runs, self.full_runs = int(state["runs"]), int(state["full_runs"])
         self.failed_runs = int(state["failed_runs"])
         self.features = Features(self.parameters, state["features"])
-        self._reach_x, self._reach_full = state["reach_x"], state["reach_full"]
+        self._reach = Places(**state["reach"])
         self._prepare()
         self.choices = {
             key: Choice(
@@ -218,9 +219,6 @@ def restored_application(state: Mapping[str, Any]) -> Application:
     made = Application(str(state["name"]), parameters, tuple(state["terms"]))
     made.restore_state(state)
     return made
-
-
-_NO_ROWS = FeatureRows(x=np.zeros((0, 0)), work=np.zeros((0, 0)), cell=np.zeros(0, dtype=np.int64))
 
 
 def _exp(y: Floats) -> Floats:

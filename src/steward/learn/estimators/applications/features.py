@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.errors import StewardError, did_you_mean
+from steward.learn.estimators.applications.next_run import Places
 from steward.learn.estimators.applications.work import WorkTerm, automatic_terms
 from steward.model.campaign import Configuration, Parameter
 
@@ -17,23 +18,33 @@ __all__ = ["FeatureRows", "Features"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+SLOPE = 1.0  # prior deviation of log time over one deviation of a parameter that scales
+SIDE_SLOPE = 0.3  # of one that does not
+LEVEL_SLOPE = 0.7  # of a level
 LOG_FROM_RATIO = 3.0  # a positive parameter that varies by more counts by its logarithm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureRows:
-    """Runs as numbers: `x` standardised, `work` in the order of the terms, `cell` one per level."""
+    """Runs as numbers: `x` standardised, `work` in the order of the terms with a constant last.
+
+    `cell` numbers the combinations of levels; `full` is 1 at full scale.
+    """
 
     x: Floats
     work: Floats
     cell: Ints
+    full: Floats
 
     def __len__(self) -> int:
         return len(self.cell)
 
     def of(self, rows: NDArray[Any]) -> FeatureRows:
         """Return some rows, by index or mask."""
-        return FeatureRows(x=self.x[rows], work=self.work[rows], cell=self.cell[rows])
+        return FeatureRows(
+            x=self.x[rows], work=self.work[rows], cell=self.cell[rows], full=self.full[rows]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class Features:
 
     # -- rows ----------------------------------------------------------------------------------
 
-    def rows(self, runs: Sequence[Configuration]) -> FeatureRows:
+    def rows(self, runs: Sequence[Configuration], full: Sequence[bool] | Flags) -> FeatureRows:
         """Return the features of configurations, also of those that were never run."""
         found = [
             (self._scaled(each, _column(each.name, runs)) - each.mean) / each.deviation
@@ -102,7 +113,22 @@ class Features:
             found += [(said == level).astype(np.float64) for level in levels]
         cell = np.array([self._cells.get(key, -1) for key in self._keys(runs)], dtype=np.int64)
         x = np.array(found, dtype=np.float64).reshape(len(found), len(runs)).T
-        return FeatureRows(x=x, work=self._work_rows(runs) / self._unit, cell=cell)
+        flags = np.asarray(full, dtype=np.float64)
+        return FeatureRows(x=x, work=self._work_rows(runs) / self._unit, cell=cell, full=flags)
+
+    def places(self, runs: Sequence[Configuration], full: Sequence[bool] | Flags) -> Places:
+        """Return where configurations are, for what is known about them."""
+        rows = self.rows(runs, full)
+        scaling = {each.name for each in self.parameters if each.scales}
+        slopes = [
+            SLOPE if each.name in scaling or not scaling else SIDE_SLOPE for each in self._numbers
+        ]
+        slopes += [LEVEL_SLOPE] * sum(len(each) for each in self._levels.values())
+        return Places(
+            x=rows.x * np.array(slopes, dtype=np.float64),
+            cell=rows.cell,
+            full=np.asarray(full, dtype=np.bool_),
+        )
 
     def checked(self, given: Configuration) -> dict[str, Any]:
         """Return a configuration that a person gave, with all its parameters, or raise."""

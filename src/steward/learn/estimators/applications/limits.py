@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["conformal_limit", "least_scores", "pinball"]
 
 Floats = NDArray[np.float64]
+PRIOR = 0.2  # log error, before any is known
 
 
 def least_scores(share: float) -> int:
@@ -24,22 +25,28 @@ def least_scores(share: float) -> int:
 def conformal_limit(scores: Floats, share: float) -> tuple[float, bool]:
     """Return an upper limit of the next score that holds with probability `share`, and whether.
 
-    With too few scores nothing holds: the largest distance from 0 then, enlarged.
+    With too few scores nothing is sure: Student's limit for errors about 0 then, as if one more
+    score of `PRIOR` were known.
     """
     count = len(scores)
-    if count == 0:
-        return float("inf"), False
     rank = ceil((count + 1) * share - 1e-9)
     if rank <= count:
         return float(np.sort(scores)[rank - 1]), True
-    missing = least_scores(share) / count
-    return float(np.max(np.abs(scores))) * missing, False
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy
+
+    freedom = max(1, count)
+    size = sqrt((float(np.sum(scores**2)) + PRIOR**2) / freedom)
+    return size * float(stdtrit(freedom, share)), False
 
 
-def pinball(residuals: Floats, shares: tuple[float, ...] = (0.1, 0.5, 0.9)) -> float:
-    """Return the mean pinball loss of a value shifted to each quantile of its residuals."""
+def pinball(residuals: Floats, *, centred: bool = True) -> float:
+    """Return the mean pinball loss at 10, 50 and 90 %, of a value shifted to these quantiles.
+
+    Without `centred` the value itself is the median.
+    """
     losses = []
-    for share in shares:
-        left = residuals - np.quantile(residuals, share)
+    for share in (0.1, 0.5, 0.9):
+        at = 0.0 if share == 0.5 and not centred else np.quantile(residuals, share)
+        left = residuals - at
         losses.append(float(np.mean(np.maximum(share * left, (share - 1.0) * left))))
     return float(np.mean(losses))

@@ -16,9 +16,11 @@ from steward.learn.estimators.applications.features import FeatureRows
 from steward.learn.estimators.applications.kernel import KernelFit
 from steward.learn.estimators.applications.trees import TreeSum
 
-__all__ = ["POOL", "LogModel", "restored_model"]
+__all__ = ["ENOUGH_FULL", "POOL", "LogModel", "pool", "restored_model"]
 
 Floats = NDArray[np.float64]
+ENOUGH_FULL = 12  # full-scale runs, for products of features, and to be judged on them alone
+ENOUGH_FOR_TREES = 40  # runs
 LEAST_LOG_S = -14.0  # a microsecond
 
 
@@ -44,7 +46,7 @@ class PowerLaw:
         self._degree = degree
 
     def fit(self, rows: FeatureRows, y: Floats, weight: Floats) -> Self:
-        columns = self._columns(rows.x)
+        columns = self._columns(rows)
         self._mean, self._deviation = columns.mean(axis=0), columns.std(axis=0)
         share = weight / weight.sum()
         root = np.sqrt(share)[:, None]
@@ -65,15 +67,16 @@ class PowerLaw:
         return self
 
     def predict(self, rows: FeatureRows) -> Floats:
-        a = self._standard(self._columns(rows.x)) - self._center
+        a = self._standard(self._columns(rows)) - self._center
         found: Floats = self._level + a @ self._slope
         return found
 
-    def _columns(self, x: Floats) -> Floats:
+    def _columns(self, rows: FeatureRows) -> Floats:
+        x, full = rows.x, rows.full[:, None]
         if self._degree == 1:
-            return x
+            return np.hstack([x, full])
         i, j = np.triu_indices(x.shape[1])
-        return np.hstack([x, x[:, i] * x[:, j]])
+        return np.hstack([x, full, x[:, i] * x[:, j]])
 
     def _standard(self, columns: Floats) -> Floats:
         moves = self._deviation > 1e-9
@@ -153,6 +156,92 @@ class WorkSum:
         return self
 
 
+class WorkLaw:
+    """Time as a sum of work terms, each times factors of the run's features.
+
+    log time = log of the sum over terms: work x exp(cost + features x (shared + the term's own)).
+    Features move all terms alike sooner than one alone: that is how much each part is drawn to 0.
+    """
+
+    cost_spread = 3.0  # prior deviations, in log time
+    shared_spread = 0.7
+    own_spread = 0.3
+    step_spread = 0.2  # between downsized runs and full scale
+    near = 2.0  # errors beyond so many deviations count by their size, not their square
+
+    def fit(self, rows: FeatureRows, y: Floats, weight: Floats) -> Self:
+        from scipy.optimize import minimize  # noqa: PLC0415 - heavy
+
+        log_work, z = np.log(rows.work), self._factors(rows)
+        terms, width = log_work.shape[1], z.shape[1]
+        spread = np.concatenate(
+            [
+                np.full(terms, self.cost_spread),
+                self._spreads(width, self.shared_spread),
+                np.tile(self._spreads(width, self.own_spread), terms),
+            ]
+        )
+        start = np.zeros(len(spread))
+        level = float(np.median(y)) - np.log(terms)
+        noise = 0.3
+        for _ in range(3):
+            found = minimize(
+                self._loss, start, args=(log_work, z, y - level, weight, spread, noise),
+                jac=True, method="L-BFGS-B", options={"maxiter": 150},
+            )  # fmt: skip
+            start = found.x
+            left = y - level - self._sums(start, log_work, z)[0]
+            noise = float(np.clip(np.median(np.abs(left)) / 0.6745, 0.03, 0.5))
+        self._at, self._level = start, level
+        return self
+
+    def _loss(  # noqa: PLR0913, PLR0917 - what the minimiser hands on
+        self, at: Floats, log_work: Floats, z: Floats, y: Floats, weight: Floats, spread: Floats,
+        noise: float,
+    ) -> tuple[float, Floats]:  # fmt: skip
+        total, share = self._sums(at, log_work, z)
+        left = (y - total) / noise
+        soft = np.sqrt(1.0 + (left / self.near) ** 2)
+        value = float(np.sum(weight * self.near**2 * (soft - 1.0)))
+        value += 0.5 * float(np.sum((at / spread) ** 2))
+        pull = -(weight * left / soft / noise)[:, None] * share
+        slope = np.concatenate([pull.sum(axis=0), z.T @ pull.sum(axis=1), (pull.T @ z).ravel()])
+        return value, slope + at / spread**2
+
+    @staticmethod
+    def _sums(at: Floats, log_work: Floats, z: Floats) -> tuple[Floats, Floats]:
+        """Return log of the sums, and what share each term has of them."""
+        terms, width = log_work.shape[1], z.shape[1]
+        shared = z @ at[terms : terms + width]
+        own = z @ at[terms + width :].reshape(terms, width).T
+        parts = log_work + at[:terms] + shared[:, None] + own
+        most = parts.max(axis=1, keepdims=True)
+        raised = np.exp(parts - most)
+        total = raised.sum(axis=1, keepdims=True)
+        found: Floats = (most + np.log(total))[:, 0]
+        return found, raised / total
+
+    def _spreads(self, width: int, spread: float) -> Floats:
+        found = np.full(width, spread)
+        found[-1] = min(spread, self.step_spread)
+        return found
+
+    @staticmethod
+    def _factors(rows: FeatureRows) -> Floats:
+        return np.hstack([rows.x, rows.full[:, None]])
+
+    def predict(self, rows: FeatureRows) -> Floats:
+        found, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
+        return found + self._level
+
+    def state(self) -> dict[str, Any]:
+        return {"at": self._at, "level": self._level}
+
+    def restore(self, state: Mapping[str, Any]) -> Self:
+        self._at, self._level = state["at"], float(state["level"])
+        return self
+
+
 class Boosted:
     """Boosted trees, each a small step towards the absolute error's minimum."""
 
@@ -223,6 +312,9 @@ class Refined:
 
 POOL: Mapping[str, Callable[[], LogModel]] = {
     "work terms": WorkSum,
+    "work terms with factors": WorkLaw,
+    "work terms with factors and a Gaussian process": lambda: Refined(WorkLaw(), KernelFit()),
+    "work terms with factors and a forest": lambda: Refined(WorkLaw(), Forest()),
     "power law": lambda: PowerLaw(1),
     "power law with products": lambda: PowerLaw(2),
     "work terms and a power law": lambda: Refined(WorkSum(), PowerLaw(1)),
@@ -231,6 +323,16 @@ POOL: Mapping[str, Callable[[], LogModel]] = {
     "work terms and a Gaussian process": lambda: Refined(WorkSum(), KernelFit()),
     "power law with products and boosted trees": lambda: Refined(PowerLaw(2), Boosted()),
 }
+
+
+def pool(*, runs: int, full_runs: int) -> list[str]:
+    """Return the models worth trying: products of features go astray where little is known."""
+    return [
+        name
+        for name in POOL
+        if (full_runs >= ENOUGH_FULL or "products" not in name)
+        and (runs >= ENOUGH_FOR_TREES or not name.endswith(("trees", "forest")))
+    ]
 
 
 def restored_model(name: str, state: Mapping[str, Any]) -> LogModel:

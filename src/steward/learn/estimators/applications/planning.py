@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.learn.estimators.applications.features import Features
-from steward.learn.estimators.applications.models import WorkSum
+from steward.learn.estimators.applications.models import WorkLaw
 from steward.learn.estimators.applications.next_run import Knowledge, NextRun, choose_next
 from steward.model.campaign import Campaign, Configuration, MeasuredRun, Parameter, Value
 
@@ -36,7 +36,8 @@ class RunPlanner:
         self.full = np.array([False] * len(small) + [True] * len(full))
         self.targets = full
         self._features = Features.of_runs(campaign.parameters, campaign.work, self.candidates)
-        self._rows = self._features.rows(self.candidates)
+        self._rows = self._features.rows(self.candidates, self.full)
+        self._places = self._features.places(self.candidates, self.full)
         self._keys = {_key(each): i for i, each in enumerate(self.candidates)}
 
     def expected_costs(self, ended: Sequence[MeasuredRun]) -> Floats:
@@ -46,9 +47,10 @@ class RunPlanner:
             work = np.mean(self._rows.work, axis=1)
             seconds = work / np.median(work)
         else:
-            rows = self._features.rows([each.configuration for each in finished])
+            flags = [each.full for each in finished]
+            rows = self._features.rows([each.configuration for each in finished], flags)
             y = np.log([each.seconds for each in finished])
-            law = WorkSum().fit(rows, y, np.ones(len(y)))
+            law = WorkLaw().fit(rows, y, np.ones(len(y)))
             seconds = np.exp(np.clip(law.predict(self._rows), -14.0, 25.0))
         return np.array(
             [
@@ -79,15 +81,11 @@ class RunPlanner:
         allowed = self._allowed(ended, open_, costs, left)
         runs = [*(x.configuration for x in ended), *(x[0] for x in open_)]
         flags = np.array([*(x.full for x in ended), *(x[1] for x in open_)], dtype=np.bool_)
-        known = (
-            Knowledge(self._features.rows(runs).x, flags, noise=noise)
-            if runs
-            else _nothing(self._rows.x.shape[1])
-        )
+        known = Knowledge(self._features.places(runs, flags), noise=noise)
         found = choose_next(
             known,
-            (self._rows.x, self.full),
-            (self._rows.x[self.full], self.full[self.full]),
+            self._places,
+            self._places.of(self.full),
             cost=costs + OVERHEAD_S,
             allowed=allowed,
         )
@@ -165,10 +163,6 @@ def narrowed(campaign: Campaign, run: Configuration, *, budget_s: float) -> Camp
         hint = "run it once at full scale, or give its parameters smaller values"
         raise StewardError("nothing of it can be scaled down", where=campaign.name, hint=hint)
     return made
-
-
-def _nothing(columns: int) -> Knowledge:
-    return Knowledge(np.zeros((0, columns)), np.zeros(0, dtype=np.bool_))
 
 
 def _key(run: Configuration) -> tuple[tuple[str, str], ...]:

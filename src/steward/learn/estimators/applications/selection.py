@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from steward.learn.estimators.applications.features import FeatureRows
 from steward.learn.estimators.applications.limits import pinball
-from steward.learn.estimators.applications.models import POOL, LogModel
+from steward.learn.estimators.applications.models import ENOUGH_FULL, POOL, LogModel, pool
 
 __all__ = ["Choice", "Sample", "choose"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 FOLDS = 5
-FEWEST_FOR_FOLDS = 4  # full-scale runs, for models that learn from them too
-LARGEST_SHARE = 0.25  # of the runs, held out where none is at full scale
+LARGEST_SHARE = 0.4  # of the others, that are judged with fewer
+FEWEST_LARGEST = 3
 FULL_SHARE = 0.5  # of the weight of the others that full-scale runs have together, at least
 SETTLED = 0.1  # of a run that speaks against a level
 
@@ -71,11 +71,7 @@ def choose(train: Sample, held: Sample | None) -> Choice:
         models = {name: fitted(name, train) for name in POOL}
         errors = {name: _errors(model, held) for name, model in models.items()}
         return _chosen(models, errors, judged="held-out runs")
-    full = train.full & train.finished
-    small = train.of(~train.full)
-    if not full.any() or small.finished.sum() < 3:
-        return _from_largest(train)
-    return _from_full(train, small)
+    return _in_folds(train)
 
 
 def fitted(name: str, sample: Sample) -> LogModel:
@@ -94,116 +90,80 @@ def fitted(name: str, sample: Sample) -> LogModel:
     return model
 
 
-def _from_full(train: Sample, small: Sample) -> Choice:
-    """Judge on the full-scale runs: models of the others alone, and models of all in folds."""
-    held = train.of(train.full)
-    models = {name: fitted(name, small) for name in POOL}
-    errors = {name: _errors(model, held) for name, model in models.items()}
-    level = _chosen(models, errors, judged="full-scale runs")
-    if held.finished.sum() < FEWEST_FOR_FOLDS:
-        return _with_largest(level, train)
-    fold = np.arange(len(held)) % min(FOLDS, len(held))
-    errors = {name: np.full(len(held), np.nan) for name in POOL}
+def _in_folds(train: Sample) -> Choice:
+    """Judge on each run by models of the others; on full-scale runs first of all.
+
+    Of many runs only those at full scale are left out in turn. Few full-scale runs say little of a
+    model, so the largest of the others are judged with them.
+    """
+    judged = train.full.copy()
+    if judged.sum() < ENOUGH_FULL:
+        small = np.flatnonzero(~train.full)
+        largest = small[np.argsort(train.y[small], kind="stable")]
+        judged[largest[-max(FEWEST_LARGEST, round(LARGEST_SHARE * len(small))) :]] = True
+    rows = np.flatnonzero(judged)
+    fold = np.arange(len(rows)) % min(FOLDS, len(rows))
+    names = pool(runs=len(train), full_runs=int(train.full.sum()))
+    errors = {name: np.full(len(rows), np.nan) for name in names}
     for each in range(fold.max() + 1):
         keep = np.ones(len(train), dtype=np.bool_)
-        keep[np.flatnonzero(train.full)[fold == each]] = False
+        keep[rows[fold == each]] = False
         part = train.of(keep)
+        if part.finished.sum() < 2:
+            part = train  # nothing is left to learn from: three runs of which one did not finish
         for name, known in errors.items():
-            known[fold == each] = _errors(fitted(name, part), held.of(fold == each))
-    names = {name: name for name in POOL}
-    best = _best(errors, list(names), np.ones(len(held), dtype=np.bool_))
-    if _loss(errors[best]) >= level.losses[level.name]:
-        return _with_largest(level, train)
-    final = {best: fitted(best, train)}
-    scores = _scores(errors)
-    made = Choice(
-        name=best,
-        model=final[best],
-        level=0.0,
-        scores=scores,
-        judged="full-scale runs",
-        losses={name: _loss(each) for name, each in errors.items()},
-    )
-    return _with_largest(made, train)
-
-
-def _from_largest(train: Sample) -> Choice:
-    """Without full scale, judge on the largest of the runs, predicted from the smaller ones."""
-    order = np.argsort(train.y, kind="stable")
-    count = max(1, round(LARGEST_SHARE * len(train)))
-    held, part = train.of(order[-count:]), train.of(order[:-count])
-    if part.finished.sum() < 2:
-        part = train
-    models = {name: fitted(name, part) for name in POOL}
-    errors = {name: _errors(model, held) for name, model in models.items()}
-    losses = {name: float(np.mean(np.abs(each))) for name, each in errors.items()}
+            known[fold == each] = _errors(fitted(name, part), train.of(rows[fold == each]))
+    losses = {name: _loss(each, centred=False) for name, each in errors.items()}
     best = min(losses, key=lambda name: losses[name])
-    known = errors[best]
+    count = int(train.full.sum())
     return Choice(
         name=best,
         model=fitted(best, train),
         level=0.0,
-        scores=known[~np.isnan(known)],
-        judged="of the largest runs",
+        scores=_scores(errors, centred=False),
+        judged="full-scale runs"
+        if count == len(rows)
+        else f"of the largest runs, {count} of them at full scale,",
         losses=losses,
     )
 
 
-def _with_largest(made: Choice, train: Sample) -> Choice:
-    """Where full-scale runs are few, score the largest of the others as well."""
-    few = 9 - len(made.scores)
-    small = train.of(~train.full)
-    if few <= 0 or small.finished.sum() < 6:
-        return made
-    order = np.argsort(small.y, kind="stable")
-    count = max(1, round(LARGEST_SHARE * len(small)))
-    errors = _errors(fitted(made.name, small.of(order[:-count])), small.of(order[-count:]))
-    errors = errors[~np.isnan(errors)]
-    return Choice(
-        name=made.name,
-        model=made.model,
-        level=made.level,
-        scores=np.concatenate([made.scores, errors - np.median(errors)]),
-        judged=f"runs ({len(made.scores)} at full scale, the others the largest downsized ones)",
-        losses=made.losses,
-    )
-
-
 def _chosen(models: Mapping[str, LogModel], errors: Mapping[str, Floats], *, judged: str) -> Choice:
-    best = _best(errors, list(errors), np.ones(len(next(iter(errors.values()))), dtype=np.bool_))
+    losses = {name: _loss(each, centred=True) for name, each in errors.items()}
+    best = min(losses, key=lambda name: losses[name])
     return Choice(
         name=best,
         model=models[best],
         level=_level(errors[best]),
         scores=_scores(errors),
         judged=judged,
-        losses={name: _loss(each) for name, each in errors.items()},
+        losses=losses,
     )
 
 
-def _scores(errors: Mapping[str, Floats]) -> Floats:
-    """Return log errors, each of the model and level that the runs of other folds chose."""
-    names = list(errors)
-    count = len(errors[names[0]])
+def _scores(errors: Mapping[str, Floats], *, centred: bool = True) -> Floats:
+    """Return log errors, each of the model (and level) that the runs of other folds chose."""
+    count = len(next(iter(errors.values())))
     fold = np.arange(count) % max(1, min(2 * FOLDS, count))
     found = np.full(count, np.nan)
     for each in range(fold.max() + 1):
         mine, others = fold == each, fold != each
         if not others.any():
             others = mine
-        best = _best(errors, names, others)
-        found[mine] = errors[best][mine] - _level(errors[best][others])
+        best = _best(errors, others, centred=centred)
+        level = _level(errors[best][others]) if centred else 0.0
+        found[mine] = errors[best][mine] - level
     known: Floats = found[~np.isnan(found)]
     return known
 
 
-def _best(errors: Mapping[str, Floats], names: list[str], rows: Flags) -> str:
-    return min(names, key=lambda name: _loss(errors[name][rows]))
+def _best(errors: Mapping[str, Floats], rows: Flags, *, centred: bool) -> str:
+    return min(errors, key=lambda name: _loss(errors[name][rows], centred=centred))
 
 
-def _loss(errors: Floats) -> float:
+def _loss(errors: Floats, *, centred: bool) -> float:
     known = errors[~np.isnan(errors)]
-    return pinball(known) + 1e-3 * abs(float(np.median(known))) if len(known) else np.inf
+    return pinball(known, centred=centred) if len(known) else np.inf
 
 
 def _level(errors: Floats) -> float:

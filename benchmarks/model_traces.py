@@ -116,7 +116,7 @@ class RememberedTraces:
 def _code() -> str:
     """Return a checksum of the modules that a trace depends on."""
     folder = Path(pool.__file__).parent
-    names = "allocator builders configs cuda_rules op_trace question replay worker workspaces"  # noqa: SIM905
+    names = "allocator builders configs cuda_rules op_trace question replay worker workspaces"
     parts = [(folder / f"{name}.py").read_bytes() for name in names.split()]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 

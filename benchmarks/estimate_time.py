@@ -127,12 +127,15 @@ def _roofline(row: Row) -> float:
 def _gpus(held: Sequence[Held]) -> dict[str, Any]:
     with_runs = [each.with_runs for each in held if each.with_runs is not None]
     peer = [each.row.predicted_s / each.row.step.seconds - 1 for each in held]
+    same = [each.row for each in held if each.with_runs is not None]
+    peer_same = [each.predicted_s / each.step.seconds - 1 for each in same]
     return {
         "rows": len(held),
         "without_runs": _mean([each.without_runs for each in held]),
         "with_3_runs": _mean(with_runs),
         "rows_with_3_runs": len(with_runs),
         "neusight": float(np.mean(np.abs(peer))),
+        "neusight_on_rows_with_3_runs": float(np.mean(np.abs(peer_same))) if same else None,
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from report import progress
+from steward.learn.estimators.model_graphs import pool
 from steward.learn.estimators.model_graphs.calibration import costs_record
 from steward.learn.estimators.model_graphs.gpu_types import gpu_type
 from steward.learn.estimators.model_graphs.op_times import (
@@ -30,6 +33,7 @@ from steward.sim.traces.locate import data_folder
 
 __all__ = [
     "PeerRow",
+    "RememberedTraces",
     "Row",
     "calibrate",
     "calibrate_memory",
@@ -88,21 +92,51 @@ class PeerRow:
     predicted_s: float
 
 
+class RememberedTraces:
+    """Traces on disk, under a key of the code that makes them: fits can be run again at once."""
+
+    def __init__(self, worker: TraceWorker) -> None:
+        self._worker = worker
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self._folder = cache / "steward-benchmarks" / f"traces-{_code()[:16]}"
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def ask(self, question: ModelQuestion, key: str, **more: object) -> dict[str, Any]:
+        """Return a trace; `key` stands for the model where its name does not."""
+        record = {**question.record(), **more, "model": key}
+        name = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+        path = self._folder / f"{name}.json"
+        if path.exists():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        found = self._worker.ask(question, **more)
+        path.write_text(json.dumps(found), encoding="utf-8")
+        return found
+
+
+def _code() -> str:
+    """Return a checksum of the modules that a trace depends on."""
+    folder = Path(pool.__file__).parent
+    names = "allocator builders configs cuda_rules op_trace question replay worker workspaces"
+    parts = [(folder / f"{name}.py").read_bytes() for name in names.split()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
 def shared_folder() -> Path:
     """Return the folder of the shared data."""
     return Path(data_folder()).parent
 
 
-def rows(*, few: bool, worker: TraceWorker | None = None) -> list[Row]:
+def rows(*, few: bool) -> list[Row]:
     """Trace the shared rows and those of this repository; every sixth of them when `few`."""
     shared = shared_folder() / "h200" / "estimator_truth.csv"
     found = []
-    with worker or TraceWorker() as asked:
+    with TraceWorker() as worker:
+        asked = RememberedTraces(worker)
         for source, path in (("shared", shared), ("own", _OWN)):
             for record in read_truth(path)[:: 6 if few else 1]:
                 question = question_of(record)
                 # The own rows freed gradients after the forward pass, as their script did.
-                trace = asked.ask(question, late_zero_grad=source == "own")
+                trace = asked.ask(question, question.model, late_zero_grad=source == "own")
                 spent = trace["trace_s"] + trace["replay_s"]
                 group = _REFERENCE if source == "shared" else source
                 step = _step(trace, question, float(record["step_s"]), _REFERENCE, group)
@@ -164,6 +198,7 @@ def peer_rows(*, options: bool = False) -> list[PeerRow]:
         tempfile.TemporaryDirectory() as folder,
         TraceWorker() as worker,
     ):
+        asked = RememberedTraces(worker)
         for record in csv.DictReader(file):
             if (record["option"] not in {"", "fusion"}) != options or record["option"] == "fusion":
                 continue
@@ -181,7 +216,7 @@ def peer_rows(*, options: bool = False) -> list[PeerRow]:
             if question not in traces:
                 # No optimizer ran in these measurements.
                 traces[question] = {
-                    **worker.ask(question),
+                    **asked.ask(question, record["model"]),
                     "parameter_tensors": 0,
                     "stepped_bytes": 0,
                 }

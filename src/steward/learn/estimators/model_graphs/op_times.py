@@ -25,6 +25,7 @@ __all__ = [
     "in_seconds",
     "step_seconds",
     "step_work",
+    "ways_seconds",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -196,3 +197,20 @@ def step_seconds(
         found.append((total, float(each[3]), float(each[0])))
     seconds, device, host = np.exp(np.log(np.maximum(found, 1e-12)).mean(0))
     return StepTime(float(seconds), float(device), float(host))
+
+
+def ways_seconds(
+    ways: Floats,
+    more: Floats,
+    times: Floats,
+    costs: Sequence[tuple[Floats, float]],
+    offsets: Sequence[float],
+) -> Floats:
+    """Return the seconds of many steps, each `ways` and so many times `more`."""
+    slower = np.array([*offsets, 0.0])[KIND]
+    found = []
+    for cost, sharpness in costs:
+        factor = np.exp(cost + slower)
+        each = np.maximum((ways @ factor)[:, None] + (more @ factor)[:, None] * times, 1e-12)
+        found.append(np.log((each**sharpness).sum(0)) / sharpness)
+    return np.asarray(np.exp(np.mean(found, 0)))

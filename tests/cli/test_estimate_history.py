@@ -48,7 +48,7 @@ def test_the_number_of_gpus_that_are_worth_it_is_recommended(dump: Path) -> None
     assert "more than 4 was never tried" in told.err
     assert record["gpus"]["gpus"] == 8
     assert record["starts"] is None
-    assert [each["quantity"] for each in record["forecasts"]][0] == "run.left_s"
+    assert record["forecasts"][0]["quantity"] == "run.left_s"
 
 
 def test_work_that_was_never_seen_gets_no_number(dump: Path) -> None:

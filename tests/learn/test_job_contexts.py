@@ -46,7 +46,7 @@ def test_contexts_of_different_slots_are_never_the_same(user: str, name: str, gp
 def test_scripts_share_a_band_the_more_often_the_more_alike_they_are(
     kept: float, least: float, most: float
 ) -> None:
-    draws = random.Random(5)
+    draws = random.Random(5)  # noqa: S311 - of words for a test
     words = [f"{a}{b}{c}" for a in "abcdef" for b in "aeiou" for c in "lmnrst"]
     shared = 0
     for _ in range(150):

@@ -127,7 +127,8 @@ def _rivals(name: str, trace: Trace) -> dict[str, Floats]:
         return rival_forecasts(trace, started_s(trace))
     file = Path(folder) / f"r_{name.replace('/', '_')}.npz"
     if not file.exists():
-        np.savez(file, **rival_forecasts(trace, started_s(trace)))
+        found: dict[str, Any] = {**rival_forecasts(trace, started_s(trace))}
+        np.savez(file, **found)
     with np.load(file) as kept:
         return dict(zip(RIVALS, (kept[rival] for rival in RIVALS), strict=True))
 
@@ -159,7 +160,7 @@ def _pinball(true: Floats, found: Floats, share: float) -> float:
     return float(np.maximum(share * off, (share - 1.0) * off).mean())
 
 
-def _rounded(value: float) -> float:
+def _rounded(value: Any) -> float:  # noqa: ANN401 - numbers of numpy, too
     return float(f"{value:.4g}")
 
 

@@ -139,7 +139,7 @@ class _Past:
     def last_two_s(self, row: int) -> float:
         """Return what EASY++ takes: the mean of the user's last two."""
         last = self.recent.get(("last", self.who[row])) or self.recent.get(("all",)) or [NO_IDEA_S]
-        return min(float(np.mean(list(last)[-2:])), self.limit_s[row])
+        return min(float(np.mean(list(last)[-2:])), float(self.limit_s[row]))
 
     def median_s(self, row: int) -> float:
         """Return the median of the last 100 of the narrowest kind with at least three."""
@@ -147,7 +147,7 @@ class _Past:
             (r for k in self.kinds(row) if (r := self.recent.get(k)) and len(r) >= _FEW),
             [NO_IDEA_S],
         )
-        return min(float(np.median(found)), self.limit_s[row])
+        return min(float(np.median(found)), float(self.limit_s[row]))
 
     def rolling_s(self, row: int) -> float:
         """Return the rolling part of QSSF's rule: same user and size, names by difflib."""
@@ -205,8 +205,9 @@ def rival_forecasts(trace: Trace, start_s: Floats) -> dict[str, Floats]:
     known = ~np.isnan(boosted.found[:, 0])
     found["boosted"][known] = np.exp(np.sort(boosted.found[known], axis=1))
     factors = found["qssf"][:, :2].copy()
-    mid = np.array([_blended(*pair) for pair in zip(rolling, helios.found[:, 0], strict=True)])
-    found["qssf"] = np.column_stack((mid * factors[:, 0], mid, mid * factors[:, 1]))
+    both = zip(rolling.tolist(), helios.found[:, 0].tolist(), strict=True)
+    mids = np.array([_blended(*pair) for pair in both])
+    found["qssf"] = np.column_stack((mids * factors[:, 0], mids, mids * factors[:, 1]))
     return found
 
 

@@ -137,7 +137,8 @@ def _running_mean(wait_s: Floats) -> Floats:
     sums = np.append(0.0, np.cumsum(wait_s))
     at = np.arange(len(wait_s))
     first = np.maximum(at - 50, 0)
-    return (sums[at] - sums[first]) / np.maximum(at - first, 1)
+    found: Floats = (sums[at] - sums[first]) / np.maximum(at - first, 1)
+    return found
 
 
 def _nine_tenths(trace: Trace) -> int:

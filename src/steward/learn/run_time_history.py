@@ -212,20 +212,21 @@ class RunTimeHistory:
 
     def _made(self, keys: Sequence[Key | None]) -> NDArray[np.int64]:
         """Return the rows of contexts, made where there are none. Widest last, so they stay."""
-        rows, found = self._rows, np.full(len(keys), -1, np.int64)
-        new = []
+        rows, found, new = self._rows, np.full(len(keys), -1, np.int64), list[tuple[int, Key]]()
         for slot in range(len(keys) - 1, -1, -1):
             key = keys[slot]
+            if key is None:
+                continue
             if key in rows:
-                rows.move_to_end(key)  # type: ignore[arg-type] - None is no row
-                found[slot] = rows[key]  # type: ignore[index]
-            elif key is not None:
-                new.append(slot)
-        for slot in new:
-            found[slot] = self._new_row()
-            rows[keys[slot]] = int(found[slot])  # type: ignore[index]
-        if new:
-            rows.move_to_end(keys[0])  # type: ignore[arg-type] - all jobs: always there
+                rows.move_to_end(key)
+                found[slot] = rows[key]
+            else:
+                new.append((slot, key))
+        for slot, key in new:
+            found[slot] = rows[key] = self._new_row()
+        everyone = keys[0]
+        if new and everyone is not None:
+            rows.move_to_end(everyone)
         return found
 
     def _new_row(self) -> int:

@@ -69,7 +69,8 @@ def prior_share(median_s: float, spread: float) -> Array:
     with np.errstate(divide="ignore"):
         ended = ndtr((np.log(EDGES_S) - np.log(median_s)) / spread)
     left = np.maximum(1.0 - ended, 1e-12)
-    return np.clip(1.0 - np.append(left[1:], 0.0) / left, 2e-4, 0.9)
+    share: Array = np.clip(1.0 - np.append(left[1:], 0.0) / left, 2e-4, 0.9)
+    return share
 
 
 def blank_survival(
@@ -111,7 +112,7 @@ def _between(level: int, seconds: float) -> float:
     low = EDGES_S[level]
     high = EDGES_S[level + 1] if level + 1 < LEVELS else _END_S
     if level == 0:
-        return min((seconds - low) / (high - low), 1.0)
+        return float(min((seconds - low) / (high - low), 1.0))
     return float(min(np.log(seconds / low) / np.log(high / low), 1.0))
 
 
@@ -150,7 +151,7 @@ def _mixed(past: Survival, x: Array, bucket: Array) -> float:
     mixed = float(x[0])
     for i in range(1, len(x)):
         mixed += past.weight[i, bucket[i]] * x[i]
-    return 1.0 / (1.0 + np.exp(-min(max(mixed, -_MOST_LOGIT), _MOST_LOGIT)))
+    return float(1.0 / (1.0 + np.exp(-min(max(mixed, -_MOST_LOGIT), _MOST_LOGIT))))
 
 
 @njit

@@ -292,7 +292,9 @@ def _scheduling(policy: str, settings: Settings) -> dict[str, Any]:
     if policy not in (there := schedulers()):
         raise unknown_name("scheduling policy", policy, there, where="--policy")
     policies = dict.fromkeys((policy, *settings.decide.policies))  # who can start needs no loan
-    estimators = dict.fromkeys((*settings.learn.estimators, "similar-jobs", "tenant-use"))
+    # both forecast run times, and the last one named would count
+    runs = "job-history" if "job-history" in settings.learn.estimators else "similar-jobs"
+    estimators = dict.fromkeys((*settings.learn.estimators, runs, "tenant-use"))
     return {
         # a scheduler disturbs as a matter of course: the cautious default is for lending
         "guard": settings.guard.model_copy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from steward.config.settings import Settings
@@ -11,8 +12,8 @@ from steward.store.packages import catalogs_folder, installed_packages
 __all__ = ["read_catalog"]
 
 
-def read_catalog(settings: Settings) -> Merged:
-    """Return all packages as one catalogue, or raise every fault in them."""
+def read_catalog(settings: Settings, more: Iterable[Path] = ()) -> Merged:
+    """Return all packages as one catalogue, `more` last, or raise every fault in them."""
     installed = [each.folder for each in installed_packages(catalogs_folder(settings.store.path))]
     own = [Path(each).expanduser() for each in settings.planning.catalog]
-    return merge(read_packages([builtin_file(), *installed, *own]))
+    return merge(read_packages([builtin_file(), *installed, *own, *more]))

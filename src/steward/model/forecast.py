@@ -20,6 +20,8 @@ __all__ = [
     "POWER_SLOWDOWN_SHARE",
     "REMAINING_S",
     "RUN_LEFT_S",
+    "RUN_LIKELY_S",
+    "RUN_LIMITS_S",
     "RUN_RANK_ALL_GPU_S",
     "RUN_RANK_GPU_S",
     "RUN_TYPICAL_S",
@@ -39,6 +41,8 @@ UNEXPLAINED_S = "quiet.unexplained_s"  # for how long a GPU's owner has not used
 REMAINING_S = "idle.remaining_s"  # for how much longer it will not
 LOAN_YIELD = "loan.yield_share"  # what part of the idle time that is counted on is put to work
 RUN_LEFT_S = "run.left_s"  # for how much longer a job will run, once it runs
+RUN_LIMITS_S = "run.limits_s"  # run time in all: median, and limits that hold 90 of 100 jobs
+RUN_LIKELY_S = "run.likely_s"  # run time in all that is most likely within a factor of two
 RUN_RANK_GPU_S = "run.rank_gpu_s"  # GPU time that jobs like it take, from here, for each that ends
 RUN_RANK_ALL_GPU_S = "run.rank_all_gpu_s"  # the same where all jobs count as alike
 RUN_TYPICAL_S = "run.typical_s"  # median run time left, from the level of GPU time it last reached

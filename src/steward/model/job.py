@@ -80,6 +80,7 @@ class JobRequest:
     user: str = ""
     name: str = ""
     time_limit_s: float | None = None
+    script: str = ""  # what it runs, as far as it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,7 @@ class Job:
     user: str = ""
     name: str = ""
     priority: int = 0
+    script: str = ""  # what it runs, as far as its engine has it
     deadline_s: float | None = None  # when it should be done
     time_limit_s: float | None = None  # run time after which its engine ends it; None: unknown
     state: JobState = JobState.QUEUED

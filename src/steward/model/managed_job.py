@@ -178,6 +178,7 @@ class Attempt:
     exit_code: int | None = None
     signal: int | None = None
     why: str = ""
+    ran_s: float | None = None  # its processes, without what starting them took
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
     stop: Literal["", "cancel", "preempt", "move"] = ""
@@ -213,6 +214,7 @@ class AttemptLook:
     exit_code: int | None = None
     signal: int | None = None
     ended_s: float | None = None
+    ran_s: float | None = None  # its processes
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
     notes: tuple[tuple[str, str], ...] = ()  # why and detail of what its owner should know

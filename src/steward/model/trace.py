@@ -57,6 +57,7 @@ class Trace:
     checkpoint_s: Floats  # to save and restore once
     time_limit_s: Floats  # run time that its user asked for
     start_s: Floats  # when it started where it was recorded
+    cut_off: Floats  # 1: it was ended by its time limit, for want of memory or by a person; 0: not
     after: Ints  # rows of pairs (job, job that must end before), shape (n, 2)
     faults: tuple[RowFault, ...] = field(default=())
 
@@ -90,6 +91,7 @@ class Trace:
 _NAMED = ("tenant", "user", "gpu_type", "model")
 UNKNOWN_UNLESS_GIVEN = (
     *("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s", "time_limit_s", "start_s"),
+    "cut_off",
 )
 _COLUMNS = (
     "job_id",

@@ -88,6 +88,7 @@ class QueuedJob:
     priority: int
     waiting_s: float
     deadline_s: float | None
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,8 @@ class RunningJobRow:
     tenant: str | None
     gpus: int
     nodes: tuple[str, ...]
+    ran_s: float = 0.0
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +248,7 @@ def _queue(view: ClusterView) -> tuple[QueuedJob, ...]:
                 priority=int(jobs.priority[row]),
                 waiting_s=max(0.0, view.t_s - float(jobs.submit_s[row])),
                 deadline_s=None if isnan(deadline_s) else deadline_s,
+                time_limit_s=detail.time_limit_s if detail else None,
             )
         )
     return tuple(rows)
@@ -266,9 +270,17 @@ def _running(view: ClusterView) -> tuple[RunningJobRow, ...]:
                 tenant=_at(tenants, int(view.jobs.tenant[row])),
                 gpus=len(gpus) or int(view.jobs.gpus[row]),
                 nodes=tuple(dict.fromkeys(map(str, nodes))),
+                ran_s=float(view.jobs.ran_s[row]) + _stretch_s(view, row),
+                time_limit_s=detail.time_limit_s if detail else None,
             )
         )
     return tuple(rows)
+
+
+def _stretch_s(view: ClusterView, row: int) -> float:
+    """Return for how long a job has run since it last started; 0 where nobody knows."""
+    start_s = float(view.jobs.start_s[row])
+    return 0.0 if isnan(start_s) else max(view.t_s - start_s, 0.0)
 
 
 def _tenants(view: ClusterView) -> tuple[TenantRow, ...]:

@@ -577,3 +577,38 @@ def test_traces_are_found_by_name_in_the_data_folder(
     assert "STEWARD_TRACES" in caught.value.hint
     monkeypatch.setenv("STEWARD_TRACES", str(tmp_path / "traces"))
     assert len(read_trace("philly")) == 4
+
+
+EAGLE = (
+    "job_id,user,account,partition,qos,wallclock_req,nodes_req,processors_req,gpus_req,mem_req,"
+    "submit_time,start_time,end_time,run_time,state,name,work_dir,submit_line\n"
+    "7,u1,a1,p1,normal,172800.0,10,10,0,0.0,2019-01-01 08:55:55,2019-01-01 08:56:55,"
+    "2019-01-02 12:39:41,99825.0,COMPLETED,n1,w1,s1\n"
+    "8,u1,a1,p1,normal,3600.0,1,36,2,0.0,2019-01-01 09:55:55,2019-01-01 09:55:55,"
+    "2019-01-01 10:55:55,3600.0,TIMEOUT,n1,w1,s1\n"
+)
+
+
+def test_eagles_jobs_have_limits_waits_and_who_ran_out_of_time(tmp_path: Path) -> None:
+    path = written(tmp_path, "jobs.csv", EAGLE)
+
+    trace = read_trace(path)
+
+    assert recognised(path)[0] == "eagle"
+    assert trace.gpus.tolist() == [0.0, 2.0]
+    assert trace.time_limit_s.tolist() == [172800.0, 3600.0]
+    assert (trace.start_s - trace.submit_s).tolist() == [60.0, 0.0]
+    assert trace.cut_off.tolist() == [0.0, 1.0]
+    assert trace.users == ("u1",)
+
+
+@pytest.mark.parametrize(
+    ("state", "cut_off"),
+    [("COMPLETED", 0.0), ("FAILED", 0.0), ("CANCELLED by 1001", 1.0), ("OUT_OF_MEMORY", 1.0)],
+)
+def test_accounting_says_who_was_cut_off(tmp_path: Path, state: str, cut_off: float) -> None:
+    rows = f"JobID|Submit|ElapsedRaw|State|AllocTRES\n1|2026-01-01T00:00:00|60|{state}|gres/gpu=1\n"
+
+    trace = read_trace(written(tmp_path, "dump.txt", rows))
+
+    assert trace.cut_off.tolist() == [cut_off]

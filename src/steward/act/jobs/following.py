@@ -246,6 +246,7 @@ class JobFollower:
             exit_code=look.exit_code,
             signal=look.signal,
             why=f"{why}: {look.detail}" if look.detail else why,
+            ran_s=look.ran_s,
             cpu_s=look.cpu_s,
             peak_memory_bytes=look.peak_memory_bytes,
         )

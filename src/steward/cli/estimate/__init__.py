@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from steward.cli.estimate import catalog
+from steward.cli.estimate.application import application
+from steward.cli.estimate.calibrate import calibrate
+from steward.cli.estimate.campaign import campaign
 from steward.cli.estimate.greener import greener
+from steward.cli.estimate.job import (
+    History,
+    Name,
+    Recommend,
+    Script,
+    Tenant,
+    TimeLimit,
+    User,
+    Wait,
+    Worth,
+    job,
+)
 from steward.cli.estimate.model import model
+from steward.cli.estimate.plan import plan
 from steward.cli.estimate.score import score
-from steward.cli.options import Config, Data, Json, read_settings
-from steward.cli.output import print_json, print_note, print_table, print_warnings
-from steward.cli.words import number, span
+from steward.cli.options import Config, Data, Json
 from steward.errors import StewardError
-
-if TYPE_CHECKING:
-    from steward.model.forecast import Forecast
 
 __all__ = ["app", "job"]
 
@@ -25,14 +36,6 @@ app = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode=None,
 )
-
-Gpus = Annotated[int, typer.Option("--gpus", min=0, help="How many GPUs it asks for.")]
-Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose job it is.")]
-User = Annotated[str, typer.Option("--user", metavar="NAME", help="Who submits it.")]
-Name = Annotated[
-    str,
-    typer.Option("--name", metavar="NAME", help="The job's name; numbers in it do not count."),
-]
 
 
 @app.callback()
@@ -45,6 +48,12 @@ def _root(  # noqa: PLR0913 - options of a command
     tenant: Tenant = "",
     user: User = "",
     name: Name = "",
+    limit: TimeLimit = None,
+    script: Script = None,
+    history: History = None,
+    wait: Wait = False,
+    recommend: Recommend = False,
+    worth: Worth = 0.5,
     config: Config = None,
     data: Data = None,
     as_json: Json = False,
@@ -53,60 +62,31 @@ def _root(  # noqa: PLR0913 - options of a command
         return
     if gpus is None:
         hint = "`steward estimate --help` shows what is possible"
-        raise StewardError("missing option '--gpus', or a command: job, model, score", hint=hint)
-    job(gpus=gpus, tenant=tenant, user=user, name=name, config=config, data=data, as_json=as_json)
+        commands = "app, campaign, catalog, calibrate, greener, job, model, plan, score"
+        raise StewardError(f"missing option '--gpus', or a command: {commands}", hint=hint)
+    job(
+        gpus=gpus,
+        tenant=tenant,
+        user=user,
+        name=name,
+        limit=limit,
+        script=script,
+        history=history,
+        wait=wait,
+        recommend=recommend,
+        worth=worth,
+        config=config,
+        data=data,
+        as_json=as_json,
+    )
 
 
-def job(  # noqa: PLR0913 - options of a command
-    *,
-    gpus: Gpus,
-    tenant: Tenant = "",
-    user: User = "",
-    name: Name = "",
-    config: Config = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Estimate how long a job will run, from jobs of its size that steward has seen end.
-
-    What a running steward has learned is read as it was last saved, at most ten minutes ago.
-    """
-    from steward.config.assemble import learned_estimators
-    from steward.model.identity import TenantId
-    from steward.model.job import JobRequest, JobShape
-
-    if data is not None and not data.is_dir():
-        raise StewardError(
-            "there is no such folder", where=str(data), hint="`steward up` makes one and learns"
-        )
-    request = JobRequest(shape=JobShape(gpus=gpus), tenant=TenantId(tenant), user=user, name=name)
-    estimators, discarded = learned_estimators(read_settings(config, data))
-    print_warnings(discarded)
-    found = [each for estimator in estimators for each in estimator.estimate(request)]
-    if as_json:
-        print_json(found)
-        return
-    columns = ("quantity", "low", "likely", "high", "based on")
-    learns = any(estimator.name == "similar-jobs" for estimator in estimators)
-    empty = f"no job of {gpus} GPUs has ended where steward saw it" if learns else _NONE
-    print_table(columns, [_row(each) for each in found], empty=empty)
-    if found:
-        print_note(
-            "four of five such jobs are between low and high, where enough of them have ended"
-        )
-
-
-def _row(each: Forecast) -> tuple[str, ...]:
-    write = span if each.quantity.endswith("_s") else number
-    values = (write(value) for value in (each.low, each.mid, each.high))
-    return (_NAMES.get(each.quantity, each.quantity), *values, each.basis)
-
-
+app.command(name="app")(application)
+app.command(name="campaign")(campaign)
 app.command(name="job")(job)
 app.command(name="greener")(greener)
 app.command(name="model")(model)
+app.command(name="plan")(plan)
 app.command(name="score")(score)
 app.add_typer(catalog.app, name="catalog")
-
-_NONE = "no estimator can tell; one that can is `similar-jobs`: name it in learn.estimators"
-_NAMES = {"run.left_s": "run time"}
+app.command(name="calibrate")(calibrate)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steward.cli.options import Json
+from steward.cli.estimate.gpus import Gpu, Measured, calibrated_site, measured_site
+from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table
 from steward.cli.words import number
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["model"]
 
+_GIGA = 1e9
+
 
 def model(  # noqa: PLR0913 - options of a command
     name: Annotated[
@@ -22,29 +25,64 @@ def model(  # noqa: PLR0913 - options of a command
         typer.Argument(
             metavar="NAME|CONFIG|ENTRY",
             help="A model by name (torchvision, timm, gpt2, llama-1b, …), a config.json, "
-            "or an entry pkg.mod:function.",
+            "an .onnx file, or an entry pkg.mod:function (jax:pkg.mod:function for JAX).",
         ),
     ],
     *,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Items of one step.")],
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, help="Items that one GPU takes in one pass.")
+    ],
     seq: Annotated[int, typer.Option("--seq", min=1, help="Tokens of one item.")] = 512,
     size: Annotated[int, typer.Option("--size", min=1, help="Side of an image.")] = 224,
     mode: Annotated[str, typer.Option("--mode", help="train or infer.")] = "train",
     amp: Annotated[bool, typer.Option("--amp/--no-amp", help="Autocast to bfloat16.")] = False,
     opt: Annotated[
         str,
-        typer.Option("--opt", help="sgd, sgd_momentum, adam, adamw or adamw_fused."),
+        typer.Option(
+            "--opt",
+            help="sgd, sgd_momentum, adam, adamw, lion, adafactor, rmsprop, adagrad; "
+            "also adamw_fused, adamw_single (no foreach), adamw_8bit.",
+        ),
     ] = "adamw",
     grad_ckpt: Annotated[
         bool, typer.Option("--grad-ckpt", help="Gradient checkpointing of each layer.")
     ] = False,
-    gpu: Annotated[str, typer.Option("--gpu", help="The GPU's type.")] = "h200",
+    accumulate: Annotated[
+        int, typer.Option("--accumulate", min=1, help="Passes before each optimizer step.")
+    ] = 1,
+    dp: Annotated[int, typer.Option("--dp", min=1, help="Copies of the model.")] = 1,
+    shard: Annotated[
+        str,
+        typer.Option("--shard", help="What copies share: none (ddp), zero1, zero2, zero3 (fsdp)."),
+    ] = "none",
+    tp: Annotated[int, typer.Option("--tp", min=1, help="GPUs that split each layer.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", min=1, help="Stages of a pipeline.")] = 1,
+    link_gbs: Annotated[
+        float | None,
+        typer.Option(
+            "--link-gbs", help="GB/s between GPUs, one way, instead of the type's own link."
+        ),
+    ] = None,
+    gpu: Gpu = "h200",
+    measured: Measured = None,
+    config: Config = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Estimate memory, step time and energy of one step of a model, before it runs."""
-    from steward.learn.estimators.model_graphs.answers import estimate_model, new_worker
-    from steward.learn.estimators.model_graphs.question import ModelQuestion
+    """Estimate memory, step time and energy of one step of a model, before it runs.
 
+    Memory is that of each GPU; with several, of the fullest.
+    """
+    from steward.learn.estimators.model_graphs.answers import estimate_model, new_worker
+    from steward.learn.estimators.model_graphs.question import ModelQuestion, ParallelPlan
+
+    plan = ParallelPlan(
+        data=dp,
+        sharding=shard,
+        tensor=tp,
+        stages=pp,
+        link_bytes_s=None if link_gbs is None else link_gbs * _GIGA,
+    )
     question = ModelQuestion(
         model=name,
         batch=batch,
@@ -55,10 +93,14 @@ def model(  # noqa: PLR0913 - options of a command
         opt=opt,
         grad_ckpt=grad_ckpt,
         gpu=gpu,
+        accumulate=accumulate,
     )
+    site = calibrated_site(read_settings(config, data), gpu)
     worker = new_worker()
     try:
-        found = estimate_model(question, worker)
+        if measured is not None:
+            site = measured_site(measured, gpu, worker, site)
+        found = estimate_model(question, worker, site=site, plan=plan)
     finally:
         if worker is not None:
             worker.close()
@@ -82,7 +124,8 @@ def _print(found: ModelEstimate) -> None:
     )
     fits = "fits" if found.fits else "does not fit"
     largest = "unknown" if found.largest_batch is None else str(found.largest_batch)
-    print_note(f"{fits} on {found.gpu} by the upper limit; largest batch: {largest} ({found.tier})")
+    each = f"each of {found.gpus} {found.gpu}" if found.gpus > 1 else found.gpu
+    print_note(f"{fits} on {each} by the upper limit; largest batch: {largest} ({found.tier})")
     for note in found.notes:
         print_note(note)
 

@@ -213,6 +213,7 @@ class LocalEngine:
             exit_code=ended.get("exit_code"),
             signal=ended.get("signal"),
             ended_s=ended.get("ended_s"),
+            ran_s=ended.get("seconds"),
             cpu_s=ended.get("cpu_s"),
             peak_memory_bytes=ended.get("peak_memory_bytes"),
             notes=(*self._fallbacks(job, number), *dropped(ended)),

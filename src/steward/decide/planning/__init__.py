@@ -1,4 +1,5 @@
 """Where, when and how a job should run: what sites allow and charge, hours, spot capacity, plans.
 
-Pure: catalogues, forecasts and the present time come in as values.
+Belongs here: arithmetic on catalogues, forecasts and requests, all of them values. Does not: where
+run times come from (`learn`), reading catalogues (`store`), scripts and pages (`planning`).
 """

@@ -1,6 +1,7 @@
 """Estimators of quantities that cannot be observed directly."""
 
 from steward.learn.estimators.idle_spells import IdleSpells
+from steward.learn.estimators.job_history import JobHistory
 from steward.learn.estimators.power_curve import PowerCurve
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
@@ -12,6 +13,7 @@ __all__ = ["ESTIMATORS"]
 
 ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "idle-spells": IdleSpells,
+    "job-history": JobHistory,
     "power-curve": PowerCurve,
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,

@@ -53,6 +53,7 @@ class QueuedReply(Reply):
     priority: int
     waiting_s: Number
     deadline_s: Number
+    time_limit_s: Number
 
 
 class RunningReply(Reply):
@@ -64,6 +65,8 @@ class RunningReply(Reply):
     tenant: str | None
     gpus: int
     nodes: list[str] = Field(description="where it runs, also where it holds no GPU")
+    ran_s: Number = Field(description="in all, without work that has to be done again")
+    time_limit_s: Number
 
 
 class TenantReply(Reply):

@@ -12,7 +12,18 @@ import polars as pl
 
 from steward.sim.traces.table import TraceTable
 
-__all__ = ["clock_s", "divided", "iso_s", "missing", "number", "span_s", "text", "time_s", "zoned"]
+__all__ = [
+    "clock_s",
+    "cut_off",
+    "divided",
+    "iso_s",
+    "missing",
+    "number",
+    "span_s",
+    "text",
+    "time_s",
+    "zoned",
+]
 
 _UNKNOWN = ("", "-", "?", "nan", "null", "none", "na", "n/a", "unknown", "nil", "none assigned")
 _CLOCK = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"  # [days-][hours:]minutes:seconds
@@ -101,3 +112,12 @@ def _checked(column: str, value: pl.Expr, *, scale: float = 1.0) -> pl.Expr:
 def _mostly(table: TraceTable, column: str, form: str) -> bool:
     cells = table.sample[column].drop_nulls().str.strip_chars()
     return len(cells) > 0 and 2 * int(cells.str.contains(form).sum()) > len(cells)
+
+
+def cut_off(column: str) -> pl.Expr:
+    """Return 1 where a state says that a job would have gone on: cancelled, out of time, memory.
+
+    That a node or the job itself failed is an end like any other: 0.
+    """
+    state = pl.col(column).str.to_uppercase()
+    return state.str.contains("^(CANCELLED|TIMEOUT|DEADLINE|OUT_OF_ME|PREEMPTED)").cast(pl.Float64)

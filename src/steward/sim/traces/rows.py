@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 NAMES = {"tenant": "tenants", "user": "users", "gpu_type": "gpu_types", "model": "models"}
 AMOUNTS = (
     *("cpus", "memory_bytes", "batch", "deadline_s", "checkpoint_s", "time_limit_s", "wait_s"),
+    "cut_off",
 )
 LONGEST_S = 100 * 365 * 86400.0
 _EXAMPLES = 3

@@ -14,7 +14,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its common name
 
 from steward.errors import StewardError, did_you_mean
-from steward.learn.estimators.model_graphs.configs import NAMED, known_config, read_config
+from steward.learn.estimators.model_graphs.configs import (
+    NAMED,
+    known_config,
+    read_config,
+    with_layers,
+)
 from steward.learn.estimators.model_graphs.question import ModelQuestion
 
 __all__ = ["Built", "build"]
@@ -43,6 +48,8 @@ def build(question: ModelQuestion) -> Built:
     if config is None and (path.is_dir() or path.suffix == ".json"):
         config = read_config(path)
     if config is not None:
+        if question.layers is not None:
+            config = with_layers(config, question.layers)
         return _from_config(question, config)
     return _vision(question, _vision_net(question))
 
@@ -63,6 +70,7 @@ def _from_config(question: ModelQuestion, config: dict[str, Any]) -> Built:
     fields.pop("torch_dtype", None)
     fields.pop("dtype", None)
     fields.pop("quantization_config", None)
+    fields.pop("attn_implementation", None)
     made = transformers.AutoConfig.for_model(config["model_type"], **fields)
     for auto in ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM"):
         mapping = getattr(transformers, auto)._model_mapping  # noqa: SLF001
@@ -78,7 +86,7 @@ def _from_config(question: ModelQuestion, config: dict[str, Any]) -> Built:
 
 def _language(question: ModelQuestion, made: Any, auto: Any, config: dict[str, Any]) -> Built:
     with torch.device("meta"):
-        net = auto.from_config(made)
+        net = auto.from_config(made, attn_implementation=config.get("attn_implementation"))
     net = net.to(torch.float32)
     if question.grad_ckpt and question.trains:
         net.gradient_checkpointing_enable()

@@ -9,7 +9,7 @@ from typing import Any
 
 from steward.errors import StewardError
 
-__all__ = ["NAMED", "known_config", "read_config"]
+__all__ = ["NAMED", "known_config", "layers_of", "read_config", "with_layers"]
 
 
 def _gpt2(layers: int, width: int, heads: int) -> dict[str, Any]:
@@ -165,3 +165,21 @@ def read_config(path: Path) -> dict[str, Any]:
             hint='add "model_type": for example "llama", "gpt2" or "bert"',
         )
     return dict(found)
+
+
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_UNLIKE = ("attention_types", "layer_types", "layers_block_type", "first_k_dense_replace")
+
+
+def layers_of(config: Mapping[str, Any]) -> int | None:
+    """Return how many layers of one kind a configuration stacks, or none where they differ."""
+    if any(config.get(name) for name in _UNLIKE) or config.get("num_decoder_layers"):
+        return None
+    if any(name in config for name in ("d_kv", "decoder_layers", "encoder_layers")):
+        return None
+    return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
+
+
+def with_layers(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
+    """Return the configuration with another number of layers."""
+    return {**config, **{name: layers for name in _LAYERS if name in config}}

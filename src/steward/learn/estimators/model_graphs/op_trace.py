@@ -52,6 +52,7 @@ class OpTrace(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.events: list[Any] = []
         self.operators: dict[Operator, int] = {}
+        self.views = {False: 0, True: 0}  # calls without a kernel, by pass: the host pays for them
         self.backward = False
         self._memo: dict[Any, _Known] = {}
         self._functional: dict[Any, bool] = {}
@@ -92,6 +93,8 @@ class OpTrace(TorchDispatchMode):  # type: ignore[misc]
             self._true.add(out.untyped_storage())
         if functional or func._schema.is_mutable:  # noqa: SLF001
             self._record(func, (args, options), out, flops, moved)
+        else:
+            self.views[self.backward] += 1
         return out
 
     def _record(self, func: Any, given: Any, out: Any, flops: float, moved: float) -> None:

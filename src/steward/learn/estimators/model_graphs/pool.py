@@ -37,6 +37,7 @@ class TraceWorker:
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
+        self.built: dict[str, Any] | None = None  # of a model that was built, but not traced
 
     def __enter__(self) -> Self:
         return self
@@ -59,9 +60,11 @@ class TraceWorker:
             process.stdin.flush()
         except OSError as error:
             raise self._died(question.model) from error
+        self.built = None
         found = self._read(self._timeout_s, question.model)
         if "error" in found:
             fault = found["error"]
+            self.built = found.get("built")
             raise StewardError(
                 str(fault.get("problem")), where=str(fault.get("where", "")), hint=fault["hint"]
             )

@@ -13,6 +13,7 @@ from steward.sim.traces.formats.alibaba import (
     read_nodes,
     read_pods,
 )
+from steward.sim.traces.formats.eagle import EAGLE
 from steward.sim.traces.formats.gavel import GAVEL, GAVEL_MSR, SHOCKWAVE
 from steward.sim.traces.formats.logs import ACME, HELIOS
 from steward.sim.traces.formats.philly import PHILLY, PHILLY_LOG
@@ -30,7 +31,7 @@ TRACE_READERS: dict[str, TraceReader] = {
     reader.name: reader
     for reader in (
         PHILLY, PHILLY_LOG, OPENB, PAI_100K, PAI_TASKS, POLLUX, SIA, SHOCKWAVE, GAVEL, GAVEL_MSR,
-        MURI, CHRONUS, TIRESIAS, HELIOS, ACME, PAI_JOBS, SACCT, SWF, PARQUET, PLAIN,
+        MURI, CHRONUS, TIRESIAS, HELIOS, ACME, PAI_JOBS, EAGLE, SACCT, SWF, PARQUET, PLAIN,
     )
 }  # fmt: skip
 

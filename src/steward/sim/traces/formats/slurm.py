@@ -100,6 +100,8 @@ def _more(table: TraceTable, tres: list[str]) -> dict[str, pl.Expr]:
             found[name] = pl.coalesce(*known)
     if "JobName" in has:
         found["model"] = text("JobName")
+    if "State" in has:
+        found["cut_off"] = cells.cut_off("State")
     if "Priority" in has:
         found["priority"] = number("Priority")
     if "Dependency" in has:

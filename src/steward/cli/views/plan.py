@@ -1,0 +1,67 @@
+"""A plan as a table, as lines, and as a record for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from steward.cli.output import plain
+from steward.model.planning.plan import Plan
+from steward.planning.rows import nearest, note_lines, rejected_rows
+from steward.planning.scripts.job import Script
+
+__all__ = ["plan_lines", "plan_record"]
+
+
+def plan_lines(
+    plan: Plan, scripts: Sequence[Script], folder: Path | None, *, most: int
+) -> Iterator[str]:
+    """Give the notes of the table, why others lost, what to change, and the scripts."""
+    if len(plan.front) > most:
+        yield f"  and {len(plan.front) - most:,} more; --limit shows more of them"
+    yield from (f"  {each}" for each in note_lines(plan))
+    if plan.front:
+        yield from ("", "recommended", f"  {plan.why}")
+    if plan.relax:
+        yield from ("", "nothing is feasible; any of these would change that")
+        yield from (f"  {each}" for each in plan.relax)
+    if plan.rejected:
+        yield from ("", "why others lost")
+        yield from (
+            f"  {where} ({way}): {why}" for where, way, why in rejected_rows(plan, most=most)
+        )
+        if len(plan.rejected) > most:
+            yield f"  and {len(plan.rejected) - most:,} more; --limit shows more of them"
+    if scripts:
+        yield from ("", f"scripts in {folder}")
+        yield from (f"  {each.start}" for each in scripts if each.start)
+
+
+def plan_record(
+    plan: Plan, scripts: Sequence[Script], notes: Sequence[str], *, most: int
+) -> dict[str, Any]:
+    """Return the plan as JSON shows it; of those that lost, the nearest."""
+    rejected = [
+        {
+            "site": each.site,
+            "queue": each.queue,
+            "gpu_model": each.gpu_model,
+            "gpus": each.gpus,
+            "why": each.why,
+            "choice": plain(each.choice),
+            "beaten_by": (plan.front.index(each.beaten_by) if each.beaten_by is not None else None),
+        }
+        for each in nearest(plan)[:most]
+    ]
+    return {
+        "feasible": bool(plan.front),
+        "request": plain(plan.request),
+        "front": plain(plan.front),
+        "why": plan.why,
+        "rejected": rejected,
+        "rejected_count": len(plan.rejected),
+        "relax": list(plan.relax),
+        "notes": list(notes),
+        "scripts": [{"name": each.name, "start": each.start} for each in scripts],
+    }

@@ -32,6 +32,7 @@ def test_downsized_configurations_have_a_smaller_value_and_full_ones_none() -> N
     assert {x["size"] for x in small} == {16, 32}
     assert len(small) == 4
     assert made.scales
+    assert [each.is_text for each in made.parameters] == [False, True]
     assert not any(made.is_full(x) for x in small)
 
 
@@ -117,6 +118,10 @@ def test_contradictory_values_of_a_parameter_are_refused(
 
     assert problem in str(fault.value)
     assert fault.value.hint
+
+
+def test_a_run_takes_no_time_at_least() -> None:
+    assert MeasuredRun(configuration={"size": 1}, full=False, seconds=0.0).finished
 
 
 def test_a_run_cannot_take_less_than_no_time() -> None:

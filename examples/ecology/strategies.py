@@ -216,7 +216,7 @@ def run_season(
         joules_left = books.run_day(day, rows, field)
         asked, wish = strategy.after_day(day, field)
         books.ask(day, asked)
-        if wish is None:
+        if wish is None or day == captures.day[-1]:  # nothing is left to answer
             continue
         before = field.model
         field.model = retrainer.retrain(

@@ -11,9 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ecology.detector import CROP
-
-__all__ = ["Answers", "Model", "build", "example_step", "prepared"]
+__all__ = ["Answers", "Model", "build", "prepared"]
 
 CHANNELS = (16, 32, 64)
 AT_ONCE = 1024
@@ -32,11 +30,6 @@ def build(classes: int) -> Any:
         nn.Conv2d(third, third, 3, padding=1, bias=False), nn.BatchNorm2d(third), nn.ReLU(),
         nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(third, classes),
     )  # fmt: skip
-
-
-def example_step(batch: int = 64) -> tuple[Any, tuple[Any, ...]]:
-    """Return the network and an input: the entry for `steward estimate model`."""
-    return build(7), (torch.empty(batch, 3, CROP, CROP),)
 
 
 def prepared(crops: NDArray[np.uint8]) -> Any:

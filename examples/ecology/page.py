@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecology.facts import Facts
 from ecology.results import Retraining, SeasonResult, WeekResult
@@ -34,6 +35,7 @@ svg .news { stroke: var(--quiet); stroke-dasharray: 3 3; }
 .card small { font-size: .9rem; font-weight: normal; }
 """
 By = Callable[[WeekResult], float]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,32 +114,32 @@ def _cents(usd: float) -> str:
 
 
 def _charts(report: SeasonReport) -> Iterator[str]:
-    charts: list[tuple[str, By, bool, str]] = [
-        ("Macro-F1 of the answers at the edge, by week", lambda w: w.f1, False, ".2f"),
-        ("Labels bought so far", lambda w: w.labels, True, ",.0f"),
-        ("Megabytes sent, by week", lambda w: w.sent_bytes / 1e6, False, ".0f"),
-        ("Energy at the edge by week, kJ", lambda w: w.joules / 1e3, False, ".0f"),
+    charts: list[tuple[str, By, bool]] = [
+        ("Macro-F1 of the answers at the edge, by week", lambda w: w.f1, False),
+        ("Labels bought so far", lambda w: w.labels, True),
+        ("Megabytes sent, by week", lambda w: w.sent_bytes / 1e6, False),
+        ("Energy at the edge by week, kJ", lambda w: w.joules / 1e3, False),
     ]
     yield "<h2>By week</h2>"
     yield '<div class="charts">'
-    for title, by, summed, form in charts:
+    for title, by, summed in charts:
         yield f"<div><h3>{escaped(title)}</h3>"
-        yield _chart(report.results, by, summed=summed, form=form, title=title)
+        yield _chart(report.results, by, summed=summed, title=title)
         yield "</div>"
     yield "</div>"
 
 
-def _chart(results: Sequence[SeasonResult], by: By, *, summed: bool, form: str, title: str) -> str:
+def _chart(results: Sequence[SeasonResult], by: By, *, summed: bool, title: str) -> str:
     series = [np.array([by(week) for week in each.weeks], np.float64) for each in results]
     series = [np.cumsum(each) for each in series] if summed else series
     weeks = np.array([week.week for week in results[0].weeks], np.float64)
     last = max(float(weeks[-1]), float(weeks[0]) + 1e-9)
     x = Axis(low=float(weeks[0]), high=last, from_px=LEFT, to_px=WIDTH - RIGHT - NAMES_PX)
-    y = axis_of(np.concatenate(series), px=(HEIGHT - BOTTOM, TOP))
+    y = _y_axis(np.concatenate(series))
     news = float(x.at(float(NEWS_WEEK)))
     ends = _spread([float(y.at(float(each[-1]))) for each in series])
     parts = [
-        *y_axis(y, [(v, format(v, form)) for v in y.ticks(about=4)], left=LEFT, right=x.to_px),
+        *y_axis(y, [(v, f"{v:,g}") for v in y.ticks(about=4)], left=LEFT, right=x.to_px),
         *x_axis(x, [(w, f"{w:.0f}") for w in weeks], top=HEIGHT - BOTTOM, bottom=HEIGHT - BOTTOM),
         f'<line class="news" x1="{news:.1f}" x2="{news:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>',
         text(x.to_px / 2 + LEFT / 2, HEIGHT - 4, "week", anchor="middle"),
@@ -148,6 +150,14 @@ def _chart(results: Sequence[SeasonResult], by: By, *, summed: bool, form: str, 
         ),
     ]
     return picture(parts, width=WIDTH, height=HEIGHT, title=title)
+
+
+def _y_axis(values: Floats) -> Axis:
+    """Return an axis from 0, or around shares that are all large."""
+    if values.max() <= 1.0 and values.min() >= 0.2:
+        low = float(np.floor(values.min() * 10 - 1e-9) / 10)
+        return Axis(low=low, high=1.0, from_px=HEIGHT - BOTTOM, to_px=TOP)
+    return axis_of(values, px=(HEIGHT - BOTTOM, TOP))
 
 
 def _spread(places: list[float]) -> list[float]:
@@ -165,7 +175,7 @@ def _comparison(report: SeasonReport) -> Iterator[str]:
     columns = (
         *("strategy", "F1, last week", "F1, mean of weeks", "accuracy, last week", "labels"),
         *("expert's hours", "bytes saved", "animals sent", "mJ a frame", "trainings", "money"),
-        "CO2",
+        *("CO2", "frames that waited"),
     )
     rows = [
         (
@@ -175,6 +185,7 @@ def _comparison(report: SeasonReport) -> Iterator[str]:
             f"{each.labels * per_label_s / 3600:.1f}", f"{each.saved_share:.1%}",
             f"{each.recall:.1%}", f"{_per_frame(each) * 1e3:.0f}", len(each.retrainings),
             _cents(each.usd), f"{each.grams_co2 * 1e3:.1f} mg",
+            f"{sum(week.waited for week in each.weeks):,}",
         )
         for each in report.results
     ]  # fmt: skip

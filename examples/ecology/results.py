@@ -22,7 +22,7 @@ class WeekResult:
     sent_bytes: int
     frame_bytes: int  # if every frame had been sent
     joules: float
-    waiting: int  # frames on the boards at its end
+    waited: int  # frames that the day's energy did not cover, summed over days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ class Selective:
     accuracy: AccuracyAlert = field(default_factory=lambda: AccuracyAlert(least=0.85))
     alarms: list[tuple[int, str]] = field(default_factory=list)
     _busy_until: int = -1
+    _urgent: bool = False  # an alarm after quiet days, and no training since
     _trained: int = 0  # day of the last training
     _new: int = 0  # labels since then
     _pool: list[int] = field(default_factory=list)  # crops of the last days, not labelled
@@ -157,6 +158,7 @@ class Selective:
         if reason:
             if day > self._busy_until:
                 self.alarms.append((day, reason))
+                self._urgent = True
             self._busy_until = day + self.busy_days
         return [*audited, *picked], self._wish(day, reason)
 
@@ -191,14 +193,12 @@ class Selective:
 
     def _wish(self, day: int, reason: str) -> Wish | None:
         since = day - self._trained
-        routine = since >= self.routine_days and self._new >= self.fewest_new
-        urgent = bool(reason) and since >= self.fewest_days and self._new >= self.fewest_new
-        if not (routine or urgent):
+        alarmed = bool(reason) and since >= self.fewest_days
+        if not (alarmed or since >= self.routine_days) or self._new < self.fewest_new:
             return None
-        self._trained, self._new = day, 0
-        if urgent:
-            return Wish(why=reason, deadline_s=2 * HOUR_S)
-        return Wish(why="a week and new labels", deadline_s=24 * HOUR_S)
+        deadline_s = (2 if self._urgent and alarmed else 24) * HOUR_S
+        self._trained, self._new, self._urgent = day, 0, False
+        return Wish(why=reason if alarmed else "a week and new labels", deadline_s=deadline_s)
 
 
 def run_season(
@@ -254,7 +254,7 @@ class Books:
         self._sent = np.zeros(len(captures), bool)
         self._fetched = np.zeros(len(captures), bool)
         count = int(captures.week.max()) + 1
-        self._bytes, self._labels, self._waiting = (np.zeros(count, np.int64) for _ in range(3))
+        self._bytes, self._labels, self._waited = (np.zeros(count, np.int64) for _ in range(3))
         self._joules = np.zeros(count)
 
     def run_day(self, day: int, rows: Rows, field: Field) -> float:
@@ -262,7 +262,6 @@ class Books:
         captures, week = self._captures, day // DAYS + 1
         done: list[Rows] = []
         left = self._joules_per_day
-        self._waiting[week] = 0
         for site, board in self._boards.items():
             mine = rows[captures.site[rows] == site]
             wanted = np.zeros(len(captures), bool)
@@ -276,7 +275,7 @@ class Books:
             self._sent[ran.sent] = True
             self._bytes[week] += ran.sent_bytes
             self._joules[week] += ran.joules
-            self._waiting[week] += ran.waiting
+            self._waited[week] += ran.waiting
             left = min(left, self._joules_per_day - ran.joules)
             done.append(ran.done[captures.kept[ran.done]])
         field.today = np.concatenate(done)
@@ -305,7 +304,7 @@ class Books:
                     frames=int(rows.sum()), labels=int(self._labels[week]),
                     sent_bytes=int(self._bytes[week]),
                     frame_bytes=int(captures.frame_bytes[rows].sum()),
-                    joules=float(self._joules[week]), waiting=int(self._waiting[week]),
+                    joules=float(self._joules[week]), waited=int(self._waited[week]),
                 )
             )  # fmt: skip
         return tuple(found)

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 def week(number: int, f1: float, labels: int = 50) -> WeekResult:
     return WeekResult(
         week=number, f1=f1, accuracy=0.9, recall=0.97, frames=2000, labels=labels,
-        sent_bytes=1_000_000, frame_bytes=10_000_000, joules=1500.0, waiting=0,
+        sent_bytes=1_000_000, frame_bytes=10_000_000, joules=1500.0, waited=3,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def _run(given: argparse.Namespace) -> int:
     from ecology.season import with_jobs, without_jobs  # noqa: PLC0415
     from ecology.stream import Season  # noqa: PLC0415
 
-    out: Path = given.out
+    out: Path = given.out.resolve()  # jobs have folders of their own
     out.mkdir(parents=True, exist_ok=True)
     season = Season(seed=given.seed, weeks=given.weeks, frames_per_day=given.frames)
     run = without_jobs if given.direct else with_jobs

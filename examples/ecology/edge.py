@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from ecology import detector
 from ecology.facts import Device
 
-__all__ = ["CLASSIFIER_OPERATIONS", "EdgeBoard", "EdgeDay"]
+__all__ = ["CLASSIFIER_OPERATIONS", "MODEL_BYTES", "EdgeBoard", "EdgeDay"]
 
 # Multiplications and additions of ecology.network on one crop: four convolutions, one layer.
 CLASSIFIER_OPERATIONS = 2 * (
     16**2 * 75 * 16 + 16**2 * 144 * 32 + 8**2 * 288 * 64 + 4**2 * 576 * 64 + 64 * 7
 )
+MODEL_BYTES = 4 * 61_911  # weights of ecology.network, sent to each board when one is deployed
 Rows = NDArray[np.int64]
 
 

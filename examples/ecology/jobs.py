@@ -19,6 +19,7 @@ __all__ = ["JobRun", "Steward", "steward_up"]
 
 EXAMPLES = Path(__file__).parents[1]
 LONGEST_S = 600.0
+STEPS_WITHIN_S = 180.0
 POLL_S = 0.5
 CONFIG = "[jobs]\nslots = 1\n"
 _ENDS = ("finished", "failed", "cancelled")
@@ -83,7 +84,7 @@ class Steward:
             if found["state"] != seen:
                 watch(f"job {job} {name}: {(seen := found['state'])}")
             if preempt_at is not None and found["can_save"]:
-                step = wait_for_step(progress, preempt_at, end_s)
+                step = wait_for_step(progress, preempt_at)
                 self.ask("preempt", job, "--json")
                 watch(f"job {job} {name}: pre-empted after step {step}")
                 preempt_at = None
@@ -91,9 +92,9 @@ class Steward:
         return _ended(found)
 
 
-def wait_for_step(progress: Path, step: int, end_s: float) -> int:
-    """Return the step of a training once it is at least at `step`."""
-    reached = -1
+def wait_for_step(progress: Path, step: int) -> int:
+    """Return the step of a training once it is at least at `step`, or stands still."""
+    reached, end_s = -1, time.monotonic() + STEPS_WITHIN_S
     while reached < step and time.monotonic() < end_s:
         time.sleep(0.05)
         if progress.is_file():
@@ -127,19 +128,17 @@ def steward_up(folder: Path) -> Iterator[Steward]:
     data = folder / "data"
     command = [sys.executable, "-m", "steward", "up", "--config", str(config), "--data", str(data)]
     with (folder / "up.log").open("wb") as log:
-        program = subprocess.Popen(  # noqa: S603
-            [*command, "--port", "0", "--no-browser", "--json"],
-            stdout=subprocess.PIPE, stderr=log, env=_paths(),
-        )  # fmt: skip
-        try:
-            assert program.stdout is not None  # noqa: S101 - it is a pipe
-            if not program.stdout.readline():
-                problem = "`steward up` did not start"
-                raise StewardError(problem, where=str(folder / "up.log"), hint="read that file")
-            yield Steward(config, data)
-        finally:
-            program.terminate()
-            program.wait(timeout=60)
+        with subprocess.Popen(  # noqa: S603
+            [*command, "--port", "0", "--no-browser", "--until-eof", "--json"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_paths(),
+        ) as program:  # fmt: skip
+            try:
+                if program.stdout is None or not program.stdout.readline():
+                    problem = "`steward up` did not start"
+                    raise StewardError(problem, where=str(folder / "up.log"), hint="read that file")
+                yield Steward(config, data)
+            finally:
+                program.terminate()
 
 
 def _paths() -> dict[str, str]:

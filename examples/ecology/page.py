@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ecology.edge import MODEL_BYTES
 from ecology.facts import Facts
 from ecology.results import Retraining, SeasonResult, WeekResult
 from ecology.stream import NEWS_WEEK
@@ -199,6 +200,7 @@ def _steps(report: SeasonReport) -> Iterator[str]:
     frames = sum(each.frames for each in ours.weeks)
     trained = ", ".join(sorted({_place(each) for each in ours.retrainings})) or "nowhere"
     deployed = sum(each.deployed for each in ours.retrainings)
+    down = f"{deployed * MODEL_BYTES / 1e6:.1f}"
     attempts = sum(each.attempts for each in ours.retrainings)
     rows = [
         ("detect and classify", "edge, the boards of the cameras",
@@ -208,7 +210,7 @@ def _steps(report: SeasonReport) -> Iterator[str]:
          "; ".join(f"day {day}: {why}" for day, why in ours.alarms) or "no alarms"),
         ("label", "the expert, simulated", f"{ours.labels - ours.start_labels:,} crops"),
         ("retrain", trained, f"{len(ours.retrainings)} trainings in {attempts} attempts"),
-        ("deploy", "edge", f"{deployed} of {len(ours.retrainings)}: where held-out F1 rose"),
+        ("deploy", "edge", f"{deployed} of {len(ours.retrainings)}: where held-out F1 rose; {down} MB to each board"),
     ]  # fmt: skip
     yield "<h2>Where each step ran</h2>"
     yield from table(("step", "where", "what"), rows)
@@ -269,13 +271,16 @@ def _options(report: SeasonReport) -> Iterator[str]:
 def _notes(report: SeasonReport) -> Iterator[str]:
     yield "<h2>What is real here, and what is not</h2><ul>"
     board = report.facts.device.name
+    jobs = any(each.job for each in report.results[0].retrainings)
+    ran = "steward's as jobs, pre-empted once and restarted" if jobs else "all in one process here"
     notes = (
-        """The images, the animals and the expert are simulated. The network, its trainings, their
-        times, the pre-emption and the restart are real, as jobs of steward on this machine.""",
+        f"""The images, the animals and the expert are simulated. The network, its trainings and
+        their times are real: {ran}.""",
         """All three places are this machine: prices, waits, slowness, power and carbon come from
         examples/ecology/field.yaml, which names the source of each, or says that it is assumed.""",
-        f"""Bytes are deflated images with a header of 64 bytes; energy at the edge is counted from
-        operations and bytes for a {board}.""",
+        f"""Bytes are deflated images with a header of 64 bytes, up from the boards; models that go
+        down to them are apart. Energy at the edge is counted from operations and bytes for a
+        {board}.""",
         """F1 and accuracy are of the answers that the edge gave before the frame was labelled.""",
         """A new model is compared with the deployed one on held-out labels; these judge all later
         models, too, so that their F1 is a yardstick for choosing and no result.""",

@@ -54,9 +54,7 @@ class Trainer(Protocol):
 
 @dataclass(slots=True)
 class DirectTrainer:
-    """Trains in this process; `begin_s` is what a process of its own would take to begin."""
-
-    begin_s: float = 0.0
+    """Trains in this process."""
 
     def train(
         self, crops: Crops, names: Names, *, seed: int, title: str, steps: int | None = None
@@ -69,8 +67,8 @@ class DirectTrainer:
             )
         return Trained(
             model=Model(network.eval(), classes),
-            core_s=time.process_time() - core_s + self.begin_s,
-            wall_s=time.perf_counter() - began_s + self.begin_s,
+            core_s=time.process_time() - core_s,
+            wall_s=time.perf_counter() - began_s,
             peak_bytes=0.0,
         )
 
@@ -196,7 +194,7 @@ class Retrainer:
         )
         wall_s, plan = self.estimates.wall.predict(steps), place(work, self.facts.places)
         if plan.chosen is None:
-            return deployed  # nowhere to train in time: asked for again tomorrow
+            return deployed  # nowhere to train in time
         new = self.trainer.train(
             crops,
             names,

@@ -41,6 +41,7 @@ class Stage:
 
     def __init__(self, season: Season, say: Say) -> None:
         torch.set_num_threads(1)
+        self.began_s = time.monotonic()
         self.season, self.say = season, say
         self.facts: Facts = read_facts()
         say("recording the season at the cameras")
@@ -66,52 +67,53 @@ class Stage:
         field = Field.begun(self.captures, self.start, self.model, random)
         return run_season(field, self.facts, strategy, retrainer, say=self.say)
 
-    def rivals(self, begin_s: float) -> tuple[SeasonResult, SeasonResult]:
-        """Run both rivals, trained in this process."""
-        trainer = DirectTrainer(begin_s)
+    def rivals(self) -> tuple[SeasonResult, SeasonResult]:
+        """Run both rivals, trained in this process: without the seconds that a job begins with."""
+        trainer = DirectTrainer()
         estimates = Estimates.from_small_runs(trainer, *self.labels())
         always = self.run(Always(), trainer, estimates)
         return always, self.run(Never(), trainer, estimates)
+
+    def report(self, *results: SeasonResult) -> SeasonReport:
+        """Return what the page shows."""
+        took_s = time.monotonic() - self.began_s
+        return SeasonReport(seed=self.season.seed, results=results, facts=self.facts, took_s=took_s)
 
 
 def without_jobs(season: Season, folder: Path, say: Say) -> SeasonReport:
     """Run everything in this process: for benchmarks, and where no steward may be started."""
     del folder
-    began_s = time.monotonic()
     stage = Stage(season, say)
     trainer = DirectTrainer()
     ours = stage.run(Selective(), trainer, Estimates.from_small_runs(trainer, *stage.labels()))
-    results = (ours, *stage.rivals(0.0))
-    return SeasonReport(
-        seed=season.seed, results=results, facts=stage.facts, took_s=time.monotonic() - began_s
-    )
+    return stage.report(ours, *stage.rivals())
 
 
 def with_jobs(season: Season, folder: Path, say: Say) -> SeasonReport:
-    """Run the season with trainings as jobs of a steward that is started for it."""
-    began_s = time.monotonic()
+    """Run the season with trainings as jobs of a steward that is started for it.
+
+    The rivals come first: the first job on a machine waits until steward's scheduler is compiled.
+    """
     with ExitStack() as stack:
-        # A steward's socket needs a short path; what it keeps is moved out of the way afterwards.
+        # A steward's socket needs a short path.
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ecology-")))
-        say("starting steward")
-        steward = stack.enter_context(steward_up(place))
         pool = stack.enter_context(ThreadPoolExecutor(1))
-        ready = pool.submit(warm_up, steward)  # the first job on a machine compiles the scheduler
+        started = pool.submit(_started, stack, place)
         stage = Stage(season, say)
-        if not ready.done():
+        rivals = stage.rivals()
+        if not started.done():
             say("steward compiles its scheduler, once on a machine: a minute or two")
-        ready.result()
+        steward = started.result()
         folder.mkdir(parents=True, exist_ok=True)
         trainer = JobTrainer(steward, folder, say)
         say("two downsized runs")
         estimates = Estimates.from_small_runs(trainer, *stage.labels())
         ours = stage.run(Selective(), trainer, estimates)
-    results = (ours, *stage.rivals(estimates.core.begin_s))
-    return SeasonReport(
-        seed=season.seed, results=results, facts=stage.facts, took_s=time.monotonic() - began_s
-    )
+        return stage.report(ours, *rivals)
 
 
-def warm_up(steward: Steward) -> None:
-    """Run a job that does nothing."""
+def _started(stack: ExitStack, place: Path) -> Steward:
+    """Start steward and run a job that does nothing."""
+    steward = stack.enter_context(steward_up(place))
     steward.run("warm-up", ["true"])
+    return steward

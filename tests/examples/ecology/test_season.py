@@ -51,6 +51,13 @@ def test_training_is_the_same_for_the_same_seed_and_another_for_another() -> Non
     assert not same_weights(one, other)
 
 
+def test_the_bytes_of_a_model_are_those_of_its_weights() -> None:
+    from ecology.edge import MODEL_BYTES
+    from ecology.network import build
+
+    assert 4 * sum(each.numel() for each in build(7).parameters()) == MODEL_BYTES
+
+
 def test_a_model_keeps_its_classes_on_disk(tmp_path: Path) -> None:
     import torch
 

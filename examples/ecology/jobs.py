@@ -127,18 +127,17 @@ def steward_up(folder: Path) -> Iterator[Steward]:
     config.write_text(CONFIG, encoding="utf-8")
     data = folder / "data"
     command = [sys.executable, "-m", "steward", "up", "--config", str(config), "--data", str(data)]
-    with (folder / "up.log").open("wb") as log:
-        with subprocess.Popen(  # noqa: S603
-            [*command, "--port", "0", "--no-browser", "--until-eof", "--json"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_paths(),
-        ) as program:  # fmt: skip
-            try:
-                if program.stdout is None or not program.stdout.readline():
-                    problem = "`steward up` did not start"
-                    raise StewardError(problem, where=str(folder / "up.log"), hint="read that file")
-                yield Steward(config, data)
-            finally:
-                program.terminate()
+    with (folder / "up.log").open("wb") as log, subprocess.Popen(  # noqa: S603
+        [*command, "--port", "0", "--no-browser", "--until-eof", "--json"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_paths(),
+    ) as program:  # fmt: skip
+        try:
+            if program.stdout is None or not program.stdout.readline():
+                problem = "`steward up` did not start"
+                raise StewardError(problem, where=str(folder / "up.log"), hint="read that file")
+            yield Steward(config, data)
+        finally:
+            program.terminate()
 
 
 def _paths() -> dict[str, str]:

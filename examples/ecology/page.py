@@ -210,7 +210,8 @@ def _steps(report: SeasonReport) -> Iterator[str]:
          "; ".join(f"day {day}: {why}" for day, why in ours.alarms) or "no alarms"),
         ("label", "the expert, simulated", f"{ours.labels - ours.start_labels:,} crops"),
         ("retrain", trained, f"{len(ours.retrainings)} trainings in {attempts} attempts"),
-        ("deploy", "edge", f"{deployed} of {len(ours.retrainings)}: where held-out F1 rose; {down} MB to each board"),
+        ("deploy", "edge",
+         f"{deployed} of {len(ours.retrainings)}, where held-out F1 rose; {down} MB to each board"),
     ]  # fmt: skip
     yield "<h2>Where each step ran</h2>"
     yield from table(("step", "where", "what"), rows)

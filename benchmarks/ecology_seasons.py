@@ -49,7 +49,7 @@ def main() -> None:
         bar("recall of animals", figures["recall"]["low"], ">=", 0.95),
         bar("error of predicted time after the first", figures["time_error"]["mean"], "<=", 0.12),
     ]
-    finish("ecology", {"seeds": seeds, "figures": figures, "runs": runs}, bars)
+    finish("ecology_seasons", {"seeds": seeds, "figures": figures, "runs": runs}, bars)
 
 
 def figures_of(report: SeasonReport) -> dict[str, float]:

@@ -111,7 +111,7 @@ def _per_frame(result: SeasonResult) -> float:
 
 
 def _cents(usd: float) -> str:
-    return f"{usd * 100:.3f} US cents"
+    return f"{usd * 100:.3f} ¢"
 
 
 def _charts(report: SeasonReport) -> Iterator[str]:
@@ -175,7 +175,14 @@ def _comparison(report: SeasonReport) -> Iterator[str]:
     per_label_s = report.facts.seconds_per_label
     columns = (
         *("strategy", "F1, last week", "F1, mean of weeks", "accuracy, last week", "labels"),
-        *("expert's hours", "bytes saved", "animals sent", "mJ a frame", "trainings", "money"),
+        *(
+            "expert's hours",
+            "bytes saved",
+            "animals sent",
+            "mJ a frame",
+            "trainings",
+            "money (US cents)",
+        ),
         *("CO2", "frames that waited"),
     )
     rows = [
@@ -231,7 +238,7 @@ def _retrainings(report: SeasonReport) -> Iterator[str]:
             each.day, each.why, f"{each.crops:,}", _place(each), _job(each),
             f"{each.predicted_s:.1f} s", f"{each.actual_s:.1f} s", f"{each.error_share:.0%}",
             f"{each.predicted_wall_s:.1f} → {each.wall_s:.1f} s",
-            f"{each.predicted_bytes / 1e6:.0f} → {each.peak_bytes / 1e6:.0f} MB",
+            _memory(each),
             f"{each.f1_before:.3f} → {each.f1_after:.3f}", "yes" if each.deployed else "no",
         )
         for each in report.results[0].retrainings
@@ -251,6 +258,12 @@ def _job(retraining: Retraining) -> str:
         return retraining.job
     equal = {True: ", bit-equal", False: ", NOT bit-equal", None: ""}[retraining.bit_equal]
     return f"{retraining.job}: pre-empted, {retraining.attempts} attempts{equal}"
+
+
+def _memory(retraining: Retraining) -> str:
+    if not retraining.peak_bytes:
+        return "-"
+    return f"{retraining.predicted_bytes / 1e6:.0f} → {retraining.peak_bytes / 1e6:.0f} MB"
 
 
 def _options(report: SeasonReport) -> Iterator[str]:

@@ -55,7 +55,11 @@ def train(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=total + 1)
     loader = DataLoader(TensorDataset(prepared(crops), targets), batch_size=BATCH, shuffle=True)
     weights = _weights(targets, len(classes))
-    job = training.attach(network, optimizer, schedule, loader=loader, folder=folder)
+    # As a job, TERM is a warning to save; in a program of one's own it has to end it.
+    alone = folder is not None
+    job = training.attach(
+        network, optimizer, schedule, loader=loader, folder=folder, stop_on_term=alone
+    )
     taken = 0
     for seen, target in job.batches(epochs=epochs_for(len(crops))):
         loss = functional.cross_entropy(

@@ -5,10 +5,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-data test-real test-torch explore check fix bench docs lock screenshots clean
+.PHONY: help setup run demo test test-data test-real test-torch example-ecology explore check fix bench docs lock screenshots clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
 .venv/.run: pyproject.toml constraints.txt
 	@echo 'setting up .venv: steward and its packages, about 900 MB; a minute or two' >&2
@@ -53,6 +53,10 @@ test-real: .venv/.setup ## the tests with real servers and a real browser (insta
 test-torch: .venv/.setup ## the tests of real trainings (installs the extra `torch`, 700 MB)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'
 	$(BIN)/python -m pytest -m torch
+
+example-ecology: .venv/.setup ## animals at camera traps, edge to cloud to HPC, as a page (installs the extra `torch`)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'
+	PYTHONPATH=examples $(BIN)/python -m ecology --out build/ecology
 
 explore: .venv/.setup ## the tests of laws, on new random examples (`make test` repeats its own)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'hypothesis and not real and not data' --hypothesis-profile=explore

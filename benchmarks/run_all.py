@@ -16,7 +16,8 @@ SHARED = {
     "slurm_site",
     "small_training",
 }
-WITH_TORCH = {"call_back", "checkpoints", "training_overhead"}  # an extra, so they are run by hand
+# an extra, so they are run by hand
+WITH_TORCH = {"call_back", "checkpoints", "ecology_seasons", "training_overhead"}
 WITH_SLURM = {"act_slurm", "slurm_callback"}  # root and packages of Debian: run by hand
 NOT_CLAIMS = SHARED | WITH_TORCH | WITH_SLURM | {"observe_h200"}  # which needs a GPU
 

@@ -66,9 +66,16 @@ def running_jobs(folder: Path, *, slots: int = 4) -> Iterator[Running]:
         f'[jobs]\nslots = {slots}\ngrace_s = 1\n[jobs.token_accounts]\n"{me}" = "{me}"\n'
         "[service]\nrequests_per_minute = 100000\n"
     )
-    options = ["--port", "0", "--no-browser", "--json"]
+    with started(config, folder) as service:
+        yield service
+
+
+@contextmanager
+def started(config: Path, data: Path, *more: str) -> Iterator[Running]:
+    """Run `steward up` with a configuration until the block ends."""
+    options = ["--port", "0", "--no-browser", "--json", *more]
     program = subprocess.Popen(
-        [sys.executable, "-m", "steward", "up", "--config", config, "--data", folder, *options],
+        [sys.executable, "-m", "steward", "up", "--config", config, "--data", data, *options],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -324,6 +324,7 @@ def test_a_form_is_checked_and_its_reply_can_be_submitted(make: Callable[..., Jo
     assert draft.status_code == 200
     assert (said["would_run"], said["account"], said["tasks"]) == (FORM["command"], ME, 3)
     assert said["body"]["time_limit_s"] == 5400.0
+    assert said["expected"] == []  # nothing like it has ended here
     assert jobs.runner.store.open() == ()
     made = client.post("/api/v1/jobs", json={**said["body"], "hold": True})
     assert len(made.json()["jobs"]) == 3

@@ -31,6 +31,7 @@ from steward.service.api.job_drafts import DRAFTS
 from steward.service.api.lab import UPLOADS
 from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
+from steward.service.job_outlook import JobOutlook
 from steward.service.lab import LabRuns
 from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
@@ -74,8 +75,9 @@ def create_app(  # noqa: PLR0913 - what a service is made of
 
     live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive, sites=sites)
     lab = LabRuns()
-    app = create_api(live_state, access, lab, intake=loop.intake, jobs=jobs)
-    add_pages(app, live_state, access, lab, jobs)
+    outlook = JobOutlook(settings)
+    app = create_api(live_state, access, lab, intake=loop.intake, jobs=jobs, outlook=outlook)
+    add_pages(app, live_state, access, lab, outlook, jobs)
     return app
 
 
@@ -86,10 +88,12 @@ def create_api(
     *,
     intake: Intake | None = None,
     jobs: LocalJobRunner | None = None,
+    outlook: JobOutlook | None = None,
 ) -> FastAPI:
     """Return the service without its pages. With an intake, others may send telemetry."""
     settings = live_state.settings.service
     lab = lab or LabRuns()
+    outlook = outlook or JobOutlook(live_state.settings)
     app = _Service(
         title="steward",
         version=__version__,
@@ -100,7 +104,9 @@ def create_api(
         lifespan=_life_of(live_state, lab),
     )
     app.state.live_state = live_state
-    app.include_router(api_routes(live_state, lab, access.tokens, intake, jobs))
+    app.include_router(
+        api_routes(live_state, lab, access.tokens, outlook, intake=intake, jobs=jobs)
+    )
     if intake is not None:
         app.include_router(wire_routes(intake))
     app.include_router(login_routes(access, live_state.settings.site.name))

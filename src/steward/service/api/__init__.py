@@ -21,6 +21,7 @@ from steward.service.api.savings import savings_routes
 from steward.service.api.status import status_routes
 from steward.service.api.telemetry import gpu_routes, node_routes
 from steward.service.api.tokens import token_routes
+from steward.service.job_outlook import JobOutlook
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
 from steward.store.tokens import Tokens
@@ -34,6 +35,8 @@ def api_routes(
     live_state: LiveState,
     lab: LabRuns,
     tokens: Tokens,
+    outlook: JobOutlook,
+    *,
     intake: Intake | None = None,
     jobs: LocalJobRunner | None = None,
 ) -> APIRouter:
@@ -52,7 +55,7 @@ def api_routes(
         savings_routes(live_state),
         journal_routes(live_state),
         lab_routes(lab),
-        job_routes(live_state, jobs),
+        job_routes(live_state, outlook, jobs),
         token_routes(tokens),
     ):
         strict.include_router(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -13,10 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from steward.clients.job_directives import exported, options_body, read_directives
 from steward.config.local_jobs import LocalJobRunner
 from steward.errors import StewardError
+from steward.model.identity import TenantId
+from steward.model.job import JobRequest
+from steward.model.managed_job import JobSpec
 from steward.service.api.job_bodies import JobBody, spec_of
 from steward.service.api.job_rights import Asker
 from steward.service.api.replies import failures
 from steward.service.failures import RefusedError
+from steward.service.job_outlook import JobOutlook
 
 __all__ = ["DRAFTS", "draft_routes"]
 
@@ -67,7 +71,7 @@ class DraftBody(BaseModel):
     requeue: bool = False
 
 
-def draft_routes(runner: Callable[[], LocalJobRunner]) -> APIRouter:
+def draft_routes(runner: Callable[[], LocalJobRunner], outlook: JobOutlook) -> APIRouter:
     """Return the route that checks a form."""
     routes = APIRouter(tags=["jobs"])
 
@@ -75,14 +79,17 @@ def draft_routes(runner: Callable[[], LocalJobRunner]) -> APIRouter:
     def draft(request: Request, body: DraftBody) -> dict[str, Any]:
         """Return what a form would submit, and what would run; submits nothing.
 
-        `body` of the reply is the body of a submission. Errors name the field in `where`.
+        `body` of the reply is the body of a submission, `expected` how long jobs like it ran.
+        Errors name the field in `where`.
         """
-        return _draft(runner(), Asker.of(request, runner()), body)
+        return _draft(runner(), Asker.of(request, runner()), body, outlook)
 
     return routes
 
 
-def _draft(runner: LocalJobRunner, asker: Asker, form: DraftBody) -> dict[str, Any]:
+def _draft(
+    runner: LocalJobRunner, asker: Asker, form: DraftBody, outlook: JobOutlook
+) -> dict[str, Any]:
     account = asker.account_for(runner)
     told, ignored = _read_script(form)
     given = {option: getattr(form, field).strip() for field, option in OPTIONS.items()}
@@ -113,7 +120,18 @@ def _draft(runner: LocalJobRunner, asker: Asker, form: DraftBody) -> dict[str, A
         "tasks": len(dict.fromkeys(wanted.indices)) or 1,
         "would_run": shlex.join(spec.argv) if spec.argv else "the script",
         "ignored": list(ignored),
+        "expected": [asdict(each) for each in outlook.run_times(_request(spec))],
     }
+
+
+def _request(spec: JobSpec) -> JobRequest:
+    return JobRequest(
+        shape=spec.shape,
+        tenant=TenantId(spec.tenant),
+        user=spec.user,
+        name=spec.name,
+        time_limit_s=spec.time_limit_s,
+    )
 
 
 def _read_script(form: DraftBody) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -26,6 +26,7 @@ from steward.service.api.job_replies import array_reply, long_reply, short_reply
 from steward.service.api.job_rights import Asker
 from steward.service.api.replies import failures
 from steward.service.failures import RefusedError
+from steward.service.job_outlook import JobOutlook
 from steward.service.live_state import LiveState
 from steward.store.job_search import JobQuery
 
@@ -59,7 +60,9 @@ def _query(
     return JobQuery(states=states, user=user, text=text, offset=offset, limit=limit)
 
 
-def job_routes(live_state: LiveState, jobs: LocalJobRunner | None) -> APIRouter:
+def job_routes(
+    live_state: LiveState, outlook: JobOutlook, jobs: LocalJobRunner | None
+) -> APIRouter:
     """Return the routes about jobs; where none are run, they say so."""
     routes = APIRouter(tags=["jobs"])
 
@@ -85,7 +88,7 @@ def job_routes(live_state: LiveState, jobs: LocalJobRunner | None) -> APIRouter:
         asker = Asker.of(request, runner())
         return [short_reply(each, asker) for each in found]
 
-    routes.include_router(draft_routes(runner))
+    routes.include_router(draft_routes(runner, outlook))
     # Before what names a job: `cost` is no id.
     routes.include_router(prospect_routes(live_state, runner, lambda id_: find_jobs(runner(), id_)))
 

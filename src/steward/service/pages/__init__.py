@@ -16,6 +16,7 @@ from nicegui import ui
 from steward.config.local_jobs import LocalJobRunner
 from steward.model.identity import DecisionId, FindingId
 from steward.service.authentication import Authenticator
+from steward.service.job_outlook import JobOutlook
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
 from steward.service.pages.cluster import cluster_page
@@ -31,6 +32,7 @@ from steward.service.pages.names import (
     node_name,
     rule_name,
 )
+from steward.service.pages.planning import plan_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
 from steward.service.pages.serving import serving_page
@@ -54,12 +56,13 @@ def add_pages(
     live_state: LiveState,
     access: Authenticator,
     lab: LabRuns,
+    outlook: JobOutlook,
     jobs: LocalJobRunner | None = None,
 ) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD + LIVENESS, shared=True)
     reader = JobReader(runner=jobs, live_state=live_state) if jobs is not None else None
-    for page in (*_pages(lab), *_job_pages(reader)):
+    for page in (*_pages(lab, outlook), *_job_pages(reader)):
         _register(page, live_state, access)
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(
@@ -93,13 +96,14 @@ class _Page(NamedTuple):
         return str(next(iter(request.path_params.values()), ""))
 
 
-def _pages(lab: LabRuns) -> tuple[_Page, ...]:
+def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
     return (
         _Page("/", "/", "Cluster", lambda visit, _: cluster_page(visit)),
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
         _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
         _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
         _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
+        _Page("/plan", "/plan", "Plan", lambda visit, _: plan_page(visit, outlook)),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),
         _Page("/rules", "/rules", "Rules", lambda v, r: rules_page(v, r.query_params)),

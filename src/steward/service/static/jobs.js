@@ -83,6 +83,23 @@
     said.scrollIntoView({ block: "nearest" });
   };
 
+  const spanOf = (seconds) => {
+    const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([each]) => seconds >= 2 * each) ?? [1, "s"];
+    return `${(seconds / size).toFixed(seconds / size < 10 ? 1 : 0)} ${unit}`;
+  };
+
+  // What jobs like the one being typed took. Silent where the form is not complete, or wrong.
+  const expect = async (form) => {
+    const place = form.querySelector(".st-expected");
+    const asked = JSON.stringify(filled(form));
+    const draft = await post("/draft", filled(form));
+    if (asked !== JSON.stringify(filled(form))) return; // typed on meanwhile: its own answer comes
+    const found = draft.error ? null : draft.expected.find((each) => each.quantity === "run.left_s");
+    place.hidden = !found;
+    if (found) place.textContent = `Jobs like it ran ${spanOf(found.mid)}, four of five between ${spanOf(found.low)} and ${spanOf(found.high)} (${found.basis}).`;
+  };
+  const soon = new WeakMap();
+
   const send = async (form, dry) => {
     clear(form);
     const buttons = form.querySelectorAll("button");
@@ -124,7 +141,10 @@
   });
   document.addEventListener("input", (event) => {
     const form = event.target.closest?.("form.st-submit");
-    if (form && ["command", "script"].includes(event.target.name)) form.elements.kind.value = event.target.name;
+    if (!form) return;
+    if (["command", "script"].includes(event.target.name)) form.elements.kind.value = event.target.name;
+    clearTimeout(soon.get(form));
+    soon.set(form, setTimeout(() => expect(form), 600));
   });
 
   // -- logs -----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ def submit_form(devices: JobDevices, account: pwd.struct_passwd, *, opened: bool
             tag("span", class_="st-quiet st-sent", role="status"),
             class_="st-line",
         ),
+        tag("p", class_="st-quiet st-expected", role="status", hidden=""),
         tag("div", class_="st-notice st-refused", role="alert", hidden=""),
         tag("div", class_="st-hint st-dry", role="status", hidden=""),
         class_="st-submit",

@@ -9,7 +9,8 @@ unseen. Reported are, for each trace and rival: the share of jobs off by more th
 limits held. Cut-off jobs are learned from as such, and are not scored.
 
 Then: the bias of what is learned where a third of all jobs is cut off by a limit, against leaving
-them out and taking them for ended. Last, the forecast of waits in the queue (`history_waits.py`).
+them out and taking them for ended. Waits in the queue have a program of their own:
+`history_waits.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_rivals import RIVALS, rival_forecasts
-from history_waits import waits
 from report import bar, finish, progress, quick
 from steward.learn.run_time_history import RunTimeHistory
 from steward.learn.trace_history import learn_trace, started_s
@@ -45,7 +45,7 @@ DEFAULTS: dict[str, Any] = {"classes": 3000, "memory": 300.0, "quick": 8.0}
 
 
 def main() -> None:
-    """Compare on every trace, then what censoring is worth, then waits."""
+    """Compare on every trace, then what censoring is worth."""
     short = quick()
     rows: dict[str, Any] = {}
     for name in TRACES[: 3 if short else None]:
@@ -53,8 +53,7 @@ def main() -> None:
         progress(f"{name}: {_told(rows[name])}")
     censored = _censored()
     progress(f"censored: {censored}")
-    waited = waits(few=short)
-    results = {"traces": rows, "cut off at a limit": censored, "waits": waited}
+    results: dict[str, Any] = {"traces": rows, "cut off at a limit": censored}
     results["summary"] = {
         part: {
             figure: f"best in {sum(_best(rows[n], figure) for n in names)} of {len(names)}"
@@ -78,11 +77,6 @@ def main() -> None:
         bar("90 % limits, least, traces of 900 jobs or more", min(held), ">=", 0.88),
         bar("90 % limits, most, traces of 900 jobs or more", max(held), "<=", 0.92),
         bar("learned with a third cut off: median off by", censored["censored"], "<=", 1.25),
-        *(
-            bar(f"waits, {name}: {what} limits held", row["held"], op, limit)
-            for name, row in waited.items()
-            for what, op, limit in (("90 %", ">=", 0.85), ("90 % (not more)", "<=", 0.95))
-        ),
     ]
     finish("history", results, bars)
 

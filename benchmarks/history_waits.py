@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from report import progress
+from report import bar, finish, progress, quick
 from steward.decide.scheduling.queue_wait import QueueAhead, start_forecast
 from steward.learn.run_time_draws import draws_of_left, uniform_draws
 from steward.learn.run_time_history import JobForecast, RunTimeHistory
@@ -34,13 +34,18 @@ ASKED = 250  # submissions of each trace, evenly
 TRACES = {"philly/103959": 0, "philly/ee9e8c": 0, "sia/newtrace/1": 0, "muri/trace2": 0}
 
 
-def waits(*, few: bool) -> dict[str, Any]:
-    """Return how often limits held, and how far off the median was, for each trace."""
-    found = {}
-    for name, gpus in list(TRACES.items())[: 2 if few else None]:
+def main() -> None:
+    """Print how often limits held, and how far off the median was, for each trace."""
+    found: dict[str, Any] = {}
+    for name, gpus in list(TRACES.items())[: 2 if quick() else None]:
         found[name] = _trace(name, gpus, chosen=name == next(iter(TRACES)))
-        progress(f"waits, {name}: {found[name]}")
-    return found
+        progress(f"{name}: {found[name]}")
+    bars = [
+        bar(f"{name}: 90 % limits hold{what}", row["held"], op, limit)
+        for name, row in found.items()
+        for what, op, limit in (("", ">=", 0.85), (", and not more", "<=", 0.95))
+    ]
+    finish("history_waits", found, bars)
 
 
 def _trace(name: str, gpus: int, *, chosen: bool) -> dict[str, Any]:
@@ -144,3 +149,7 @@ def _running_mean(wait_s: Floats) -> Floats:
 def _nine_tenths(trace: Trace) -> int:
     busy = trace.gpu_seconds / max(float(np.ptp(trace.submit_s)), 1.0)
     return max(8 * int(np.ceil(busy / 0.9 / 8)), 8)
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from steward.config.assemble import learned_estimators
+from steward.config.catalog import read_catalog
 from steward.config.settings import Settings
 from steward.decide.planning.planner import plan
 from steward.errors import StewardError
@@ -15,7 +16,7 @@ from steward.model.job import JobRequest
 from steward.model.planning.catalog import Catalog
 from steward.model.planning.plan import Plan
 from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_by_hand
-from steward.store.catalog import builtin_file, merge, read_packages
+from steward.store.packages import catalogs_folder
 
 __all__ = ["JobOutlook"]
 
@@ -57,11 +58,11 @@ class JobOutlook:
     def catalog(self) -> Catalog:
         """Return all sites that are known, read anew where a file has changed."""
         paths = [Path(each).expanduser() for each in self._settings.planning.catalog]
+        paths.append(catalogs_folder(self._settings.store.path))
         stamp = tuple((file, _changed_ns(file)) for path in paths for file in _files(path))
         with self._lock:
             if self._catalog is None or self._catalog[0] != stamp:
-                merged = merge(read_packages([builtin_file(), *paths]))
-                self._catalog = (stamp, merged.catalog)
+                self._catalog = (stamp, read_catalog(self._settings).catalog)
             found = self._catalog[1]
         if not found.sites:
             raise StewardError(

@@ -231,8 +231,9 @@ class WorkLaw:
         return np.hstack([rows.x, rows.full[:, None]])
 
     def predict(self, rows: FeatureRows) -> Floats:
-        found, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
-        return found + self._level
+        total, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
+        found: Floats = total + self._level
+        return found
 
     def state(self) -> dict[str, Any]:
         return {"at": self._at, "level": self._level}

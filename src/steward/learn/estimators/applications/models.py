@@ -231,8 +231,8 @@ class WorkLaw:
         return np.hstack([rows.x, rows.full[:, None]])
 
     def predict(self, rows: FeatureRows) -> Floats:
-        sums, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
-        found: Floats = sums + self._level
+        total, _ = self._sums(self._at, np.log(rows.work), self._factors(rows))
+        found: Floats = total + self._level
         return found
 
     def state(self) -> dict[str, Any]:

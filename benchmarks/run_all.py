@@ -8,6 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHARED = {
+    "history_rivals",
     "run_all",
     "report",
     "crash_trials",

@@ -8,7 +8,8 @@ are learnt from; a quarter of the full-scale runs choose the model, its level an
 they do for HARP; the rest is predicted. Rows are split at random as in the notes, where copies of
 a run can fall on both sides; `runs` are the same with all runs of a configuration on one side,
 beside HARP's pipeline on the same splits (no logarithm, PCA; linear, tree and net, chosen by MAPE
-on the held-out quarter).
+on the held-out quarter). That pipeline comes out weaker than the notes' on the CNNs: the bar is the
+better of the two.
 
 `campaigns`: runs are chosen one by one among recorded ones as a campaign does. The cost from which
 on an error is held is compared with that of full-scale runs alone, in random order, by the same
@@ -342,7 +343,7 @@ def bars(
         found.append(bar(f"{name}: limits under-predicted", upp, "<=", MOST_UPP))
     for row in runs:
         name = f"{row['application']}, {row['full_scale_learnt_share']:.0%}, whole configurations"
-        theirs = row["harp"]["mape"]["mean"]
+        theirs = min(row["harp"]["mape"]["mean"], row["notes_harp_mape"])
         found.append(bar(f"{name}: MAPE below HARP's", row["ours"]["mape"]["mean"], "<", theirs))
     theirs_s = ours_s = 0.0
     for name, each in made.items():

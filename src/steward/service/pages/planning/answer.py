@@ -66,7 +66,7 @@ def _figures(best: Choice, plan: Plan) -> Markup:
         "div",
         _figure("Recommended", f"{best.site}/{best.queue}", way_name(best.way)),
         _figure("Ends", moment(best.end_s.mid), f"in {hours(best.end_s.mid - plan.request.now_s)}"),
-        _figure("In time", chance, f"95 % end by {moment(best.end_s.high)}"),
+        _figure("In time", chance, f"19 of 20 such jobs end by {moment(best.end_s.high)}"),
         _figure("Cost", money(best), carbon),
         class_="st-figures st-planned",
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from steward.cli.estimate.gpus import calibrated_site
+from steward.cli.estimate.live_queue import job_history, read_cluster
 from steward.cli.options import read_draft, read_settings
 from steward.cli.output import print_warnings, waiting
 from steward.errors import StewardError
@@ -32,7 +33,6 @@ __all__ = [
 ]
 
 _HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are known"
-_QUEUE = 10_000  # jobs of a queue that are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,21 +256,14 @@ def waits_of_stewards(
 
 def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any, Any]:
     """Return what a steward sees of its cluster, and the history that it has learnt."""
-    from steward.clients.local_service import LocalService
     from steward.config.assemble import learned_estimators
 
     draft = read_draft(config, data)
     main = name == draft.settings.site.name
     settings = (draft if main else draft.of_site(name)).settled()
-    query = {"queue_limit": _QUEUE, "running_limit": _QUEUE}
-    cluster = LocalService(settings.socket_path).get("cluster", query=query)
-    if cluster is None:
-        raise StewardError("no steward runs there", where=name)
+    cluster = read_cluster(settings.socket_path)
     found, _ = learned_estimators(settings)
-    history = next((each for each in found if each.name == "job-history"), None)
-    if history is None:
-        raise StewardError("job-history is not in learn.estimators", where=name)
-    return cluster, history
+    return cluster, job_history(found, needed_by=name)
 
 
 def read_hours(path: Path, now_s: float) -> Outlook:

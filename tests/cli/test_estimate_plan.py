@@ -268,6 +268,18 @@ def test_a_site_whose_steward_does_not_answer_is_planned_with_an_unknown_wait(
     assert "nobody knows how long jobs wait there" in answer.out
 
 
+def test_queues_of_sites_that_are_not_asked_for_are_not_looked_at(
+    catalog: Path, tmp_path: Path
+) -> None:
+    catalog.write_text(SITES.replace("name: lab\n", "name: lab\n    steward_site: lab\n"))
+    only = ("--sites", "pitzer")
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *TIMES, *only, "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "lab" not in answer.err
+
+
 def test_sites_of_the_configuration_are_planned_too(catalog: Path, tmp_path: Path) -> None:
     config = tmp_path / "steward.toml"
     config.write_text(f'[planning]\ncatalog = ["{catalog}"]\n')

@@ -91,7 +91,6 @@ def job(  # noqa: PLR0913 - options of a command
     """
     from steward.model.identity import TenantId
     from steward.model.job import JobRequest, JobShape
-    from steward.service.start_times import start_time_of
 
     if data is not None and not data.is_dir():
         raise StewardError(
@@ -109,6 +108,8 @@ def job(  # noqa: PLR0913 - options of a command
     found = [each for estimator in estimators for each in estimator.estimate(request)]
     starts = advice = None
     if wait:
+        from steward.service.start_times import start_time_of
+
         known = job_history(estimators, needed_by="--wait")
         cluster = read_cluster(read_settings(config, data).socket_path)
         starts = start_time_of(request, cluster, known)

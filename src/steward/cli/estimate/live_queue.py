@@ -38,7 +38,7 @@ def job_history(estimators: Iterable[Any], *, needed_by: str) -> JobHistory:
             found: JobHistory = each
             return found
     raise StewardError(
-        "job-history has learned nothing there",
+        "job-history has learned nothing here",
         where=needed_by,
         hint='name it in learn.estimators (["job-history", …]), or give --history FILE',
     )

@@ -17,7 +17,7 @@ from steward.errors import StewardError
 if TYPE_CHECKING:
     from steward.model.planning.catalog import Catalog
     from steward.model.planning.outlook import Outlook
-    from steward.model.planning.plan import Plan, Range, Way
+    from steward.model.planning.plan import Plan, PlanRequest, Range, Way
     from steward.planning.question import PlanQuestion
     from steward.planning.scripts.job import Script
 
@@ -241,17 +241,20 @@ def _ways_of_application(
 
 
 def waits_of_stewards(
-    catalog: Catalog, ways: Sequence[Way], config: Path | None, data: Path | None
+    catalog: Catalog, request: PlanRequest, config: Path | None, data: Path | None
 ) -> tuple[dict[str, Range], tuple[str, ...]]:
-    """Return waits at sites of the catalogue that a steward on this machine looks after."""
-    if not any(site.steward_site for site in catalog.sites):
+    """Return waits at sites of a request that a steward on this machine looks after."""
+    from steward.decide.planning.candidates import sites_of
+
+    sites = sites_of(request, catalog)
+    if not any(site.steward_site for site in sites):
         return {}, ()
     from steward.service.queue_waits import live_waits
 
     def look(name: str) -> tuple[Any, Any]:
         return _steward_of(name, config, data)
 
-    return live_waits(catalog, max(way.gpus for way in ways), look)
+    return live_waits(sites, {way.gpus for way in request.ways}, look)
 
 
 def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any, Any]:

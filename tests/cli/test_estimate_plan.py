@@ -268,6 +268,18 @@ def test_a_site_whose_steward_does_not_answer_is_planned_with_an_unknown_wait(
     assert "nobody knows how long jobs wait there" in answer.out
 
 
+def test_carbon_of_regions_that_no_site_is_in_is_refused(catalog: Path, tmp_path: Path) -> None:
+    hour = datetime.fromtimestamp(time.time() // 3600 * 3600, tz=UTC)
+    file = tmp_path / "carbon.csv"
+    file.write_text(f"region,hour_utc,grams_per_kwh\nUS-MIDA,{hour:%Y-%m-%dT%H:%MZ},400\n")
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *TIMES, "--carbon", file)
+
+    assert answer.code == 2
+    assert "no site is in a region of it: US-MIDA" in answer.err
+    assert "us-oh" in answer.err
+
+
 def test_queues_of_sites_that_are_not_asked_for_are_not_looked_at(
     catalog: Path, tmp_path: Path
 ) -> None:

@@ -189,7 +189,7 @@ def plan(  # noqa: PLR0913 - options of a command
     request = request_of(question, found_ways, now_s)
     waits, missing = waits_of_stewards(known, request, config, data)
     notes = (*conflicts, *said, *missing)
-    ahead = read_hours(carbon, now_s) if carbon is not None else Outlook()
+    ahead = read_hours(carbon, now_s, known) if carbon is not None else Outlook()
     outlook = outlook_of(question, known, known=replace(ahead, waits=waits))
     with waiting("planning"):
         found = planned(request, known, outlook)

@@ -32,6 +32,7 @@ __all__ = [
     "waits_of_stewards",
 ]
 
+_NAMED = 12  # of many names
 _HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are known"
 
 
@@ -269,8 +270,17 @@ def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any,
     return cluster, job_history(found, needed_by=name)
 
 
-def read_hours(path: Path, now_s: float) -> Outlook:
-    """Return the carbon of the hours ahead, by region."""
+def read_hours(path: Path, now_s: float, catalog: Catalog) -> Outlook:
+    """Return the carbon of the hours ahead, by region; it has to be that of a site."""
     from steward.planning.carbon_hours import carbon_ahead
 
-    return carbon_ahead(path, now_s)
+    found = carbon_ahead(path, now_s)
+    places = {name for site in catalog.sites for name in (site.name, site.region)} - {""}
+    if places.isdisjoint(found.grams_by_hour):
+        raise StewardError(
+            f"no site is in a region of it: {', '.join(sorted(found.grams_by_hour)[:_NAMED])}",
+            where=str(path),
+            hint="name a site, or its `region` in the catalogue, in the file: "
+            + (", ".join(sorted(places)[:_NAMED])),
+        )
+    return found

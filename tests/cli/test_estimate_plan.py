@@ -143,22 +143,50 @@ def test_a_model_is_estimated_on_the_gpus_that_sites_have(catalog: Path) -> None
     assert found["front"]
 
 
-def test_jobs_of_that_name_tell_how_long_it_takes(catalog: Path, tmp_path: Path) -> None:
+def learned(folder: Path) -> None:
+    """Save ten jobs called bert, as a steward has seen them end."""
     learner = SimilarJobs()
     for number in range(10):
         past = job("j", user="ada", state=JobState.COMPLETED, start_s=0.0, end_s=3600.0)
         ended = (replace(past, name=f"bert-{number}"),)
         learner.learn(replace(view(node("n1", 2)), ended=ended), outcomes=())
-    LearnedStates(tmp_path / "learned").save(
+    LearnedStates(folder / "learned").save(
         learner.name, learner.state_version, learner.save_state(), learnt_from={}
     )
-    like = ("--like", "bert-99", "--user", "ada", "--tenant", job("j").tenant, "--gpu", "H200")
 
-    found = steward("estimate", "plan", "--catalog", catalog, *like, "--data", tmp_path, "--json")
+
+def like(name: str) -> tuple[str, ...]:
+    return ("--like", name, "--user", "ada", "--tenant", job("j").tenant, "--gpu", "H200")
+
+
+def test_jobs_of_that_name_tell_how_long_it_takes(catalog: Path, tmp_path: Path) -> None:
+    learned(tmp_path)
+    asked = like("bert-99")
+
+    found = steward("estimate", "plan", "--catalog", catalog, *asked, "--data", tmp_path, "--json")
 
     (way,) = found.json["request"]["ways"]
     assert 1800 < way["run_s"]["mid"] < 7200
     assert found.json["request"]["name"] == "bert-99"
+
+
+def test_where_no_job_has_that_name_it_says_what_the_run_time_is_from(
+    catalog: Path, tmp_path: Path
+) -> None:
+    learned(tmp_path)
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *like("brt"), "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "1 x H200: similar-jobs, 10 jobs of the same size and tenant" in answer.out
+
+
+def test_where_no_such_job_was_seen_the_name_is_said(catalog: Path, tmp_path: Path) -> None:
+    answer = steward("estimate", "plan", "--catalog", catalog, *like("brt"), "--data", tmp_path)
+
+    assert answer.code == 2
+    assert "no job like 'brt' has ended where steward saw it" in answer.err
+    assert "steward estimate job" in answer.err
 
 
 def test_ways_may_come_from_a_file(catalog: Path, tmp_path: Path) -> None:
@@ -218,7 +246,7 @@ WRONG = [
     (("--like", "x", "--gpus", "1"), "on which GPUs is not said", "--gpu"),
     (("--app", "x", "--gpus", "1"), "on which GPUs it was measured", "--gpus 0"),
     (("--app", "nothing", "--gpus", "0"), "no campaign called 'nothing'", "known: none"),
-    (("--like", "x", "--gpu", "H200"), "no run time is known", "--run-time"),
+    (("--like", "x", "--gpu", "H200"), "no job like 'x' has ended", "--run-time"),
 ]
 
 

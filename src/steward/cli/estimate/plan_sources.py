@@ -32,6 +32,7 @@ __all__ = [
     "waits_of_stewards",
 ]
 
+_NOT_SEEN = "has ended where steward saw it: `steward estimate job` shows what is known"
 _NAMED = 12  # of many names
 _HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are known"
 
@@ -87,7 +88,9 @@ class WaySources:
             more, notes = _ways_of_model(self.model, question, catalog, self)
             found += more
         if self.like:
-            found += _ways_like(self.like, question, catalog, self)
+            alike = _ways_like(self.like, question, catalog, self)
+            notes += () if alike else (f"no job like '{self.like.name}' {_NOT_SEEN}",)
+            found += alike
         if self.app:
             found += _ways_of_application(self.app, question, catalog, self)
         if not found:

@@ -234,6 +234,8 @@ WRONG = [
     ((*TIMES, "--gpus", "one"), "", ""),
     ((*TIMES, "--scripts", "s"), "what the scripts run is not said", "--command"),
     ((*TIMES, "--scripts", "s", "--command", "a 'b"), "cannot be read", "close every quote"),
+    ((*TIMES, "--scripts", "s", "--command", "cd a && b"), "holds '&&'", "bash -c"),
+    ((*TIMES, "--scripts", "s", "--command", "a\nb"), "only a shell reads", "bash -c"),
     ((*TIMES, "--scripts", "s", "--command", "true"), "needs an image", "--image"),
     ((*TIMES, "--html", "/nonexistent/plan.html"), "cannot be written", "folder"),
     ((*TIMES, "--ways", "none.json"), "cannot be read", "list of ways"),

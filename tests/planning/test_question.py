@@ -10,7 +10,13 @@ from plans import HOUR_S, NOW_S, accelerator, catalog_of, exactly, queue, site, 
 from steward.errors import StewardError
 from steward.model.planning.catalog import Catalog
 from steward.model.planning.outlook import Outlook
-from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_by_hand
+from steward.planning.question import (
+    PlanQuestion,
+    outlook_of,
+    request_of,
+    ways_by_hand,
+    ways_without_queue,
+)
 
 SITES = catalog_of(site("here", region="de"))
 
@@ -105,3 +111,25 @@ def test_gpus_are_known_by_their_aliases() -> None:
     (found,) = ways_by_hand(PlanQuestion(run_times=("H100-SXM=1h",)), catalog)
 
     assert found.watts.high == 400.0
+
+
+def test_a_gpu_that_no_queue_has_is_named_with_those_that_are_there() -> None:
+    sites = catalog_of(site("here", queue(gpu_model="V100-PCIE-16GB")))
+    question = PlanQuestion(run_times=("V100=4h", "cpu=9h", "V100-PCIE-16GB=4h", "zebra=1h"))
+
+    notes = ways_without_queue(ways_by_hand(question, sites), sites)
+
+    assert notes == (
+        "no queue has a GPU called V100, its run time counts nowhere; queues have V100-PCIE-16GB",
+        "no queue has a GPU called zebra, its run time counts nowhere; queues have V100-PCIE-16GB",
+    )
+
+
+def test_a_queue_of_half_a_name_is_refused_with_the_queues_of_the_site_that_is_meant() -> None:
+    sites = catalog_of(site("osc-pitzer", queue("gpuserial-40core"), queue("serial")))
+
+    with pytest.raises(StewardError) as refused:
+        outlook_of(PlanQuestion(waits=("pitzer/gpu=26h",)), sites)
+
+    assert refused.value.where == "--wait pitzer/gpu"
+    assert refused.value.hint == "queues of osc-pitzer: gpuserial-40core, serial"

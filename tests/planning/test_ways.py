@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 
 from plans import HOUR_S, accelerator, catalog_of, queue, site
@@ -62,6 +64,7 @@ def test_notes_that_hold_for_many_gpus_are_said_once() -> None:
 
     (torch,) = [each for each in notes if "torch" in each]
     assert torch.startswith("A10, A40, H100, L4 and 2 more: ")
+    assert not [each for each in notes if ": it: " in each]
 
 
 def test_a_gpu_that_no_estimator_knows_gives_no_way() -> None:
@@ -72,7 +75,16 @@ def test_a_gpu_that_no_estimator_knows_gives_no_way() -> None:
     assert ways == ()
 
 
-@pytest.mark.parametrize("but", [{"items": 0.0}, {"batches": ()}, {"gpus": (0,)}])
+@pytest.mark.parametrize(
+    "but",
+    [
+        {"items": 0.0},
+        {"items": nan},
+        {"items": inf},
+        {"batches": ()},
+        {"gpus": (0,)},
+    ],
+)
 def test_no_work_is_refused(but: dict[str, object]) -> None:
     with pytest.raises(StewardError, match=r"gpt2: .* items"):
         work(**but)

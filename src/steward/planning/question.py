@@ -20,7 +20,9 @@ from steward.planning.texts import (
 )
 from steward.planning.ways import way_by_hand
 
-__all__ = ["PlanQuestion", "outlook_of", "request_of", "ways_by_hand"]
+__all__ = ["PlanQuestion", "outlook_of", "request_of", "ways_by_hand", "ways_without_queue"]
+
+_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,36 @@ class PlanQuestion:
 def ways_by_hand(question: PlanQuestion, catalog: Catalog) -> tuple[Way, ...]:
     """Return the ways whose run time is given."""
     return tuple(way for text in question.run_times for way in _ways(text, question, catalog))
+
+
+def ways_without_queue(ways: Iterable[Way], catalog: Catalog) -> tuple[str, ...]:
+    """Say which GPUs of the ways no queue has: what is known of them counts nowhere."""
+    offered = {queue.gpu_model for site in catalog.sites for queue in site.queues} - {""}
+    return tuple(
+        f"no queue has a GPU called {model}, its run time counts nowhere; "
+        + (did_you_mean(model, _near(model, offered)) or _listed(_near(model, offered)))
+        for model in dict.fromkeys(way.gpu_model for way in ways if way.gpu_model)
+        if not any(_is_called(each, model, catalog) for each in offered)
+    )
+
+
+def _near(model: str, offered: Iterable[str]) -> list[str]:
+    """Return the GPUs that hold the name, else all."""
+    names = sorted(offered)
+    return [each for each in names if model.casefold() in each.casefold()] or names
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    known = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"queues have {known or 'no GPUs'}"
+
+
+def _is_called(gpu_model: str, name: str, catalog: Catalog) -> bool:
+    known = catalog.accelerator(gpu_model)
+    if known is not None and known.is_called(name):
+        return True
+    return gpu_model.casefold() == name.casefold()
 
 
 def _ways(text: str, question: PlanQuestion, catalog: Catalog) -> Iterator[Way]:
@@ -114,7 +146,8 @@ def outlook_of(
     known = known or Outlook()
     waits = read_values(question.waits, where="--wait")
     stops = read_values(question.interrupted, where="--interrupted")
-    _check_places({**waits, **stops}, catalog)
+    _check_places(waits, catalog, where="--wait")
+    _check_places(stops, catalog, where="--interrupted")
     return Outlook(
         waits={**known.waits, **waits},
         grams_by_hour=known.grams_by_hour,
@@ -127,16 +160,32 @@ def outlook_of(
     )
 
 
-def _check_places(names: Iterable[str], catalog: Catalog) -> None:
+def _check_places(names: Iterable[str], catalog: Catalog, *, where: str) -> None:
     """Refuse names that are no queue, site or region: what is said of them would count nowhere."""
     known = {*_places(catalog)} - {""}
     for name in names:
         if name not in known:
             raise StewardError(
-                f"there is no queue, site or region '{name}'",
-                where="the catalogue",
-                hint=did_you_mean(name, known) or "write SITE, or SITE/QUEUE",
+                f"there is no queue, site or region '{name}' in the catalogue",
+                where=f"{where} {name}",
+                hint=_near_place(name, catalog)
+                or did_you_mean(name, known)
+                or "write SITE, or SITE/QUEUE",
             )
+
+
+def _near_place(name: str, catalog: Catalog) -> str:
+    """Return the queues of the site that is meant, where the name holds a site and a queue."""
+    wanted, slash, _ = name.partition("/")
+    names = [site.name for site in catalog.sites]
+    near = wanted if wanted in names else next((each for each in names if wanted in each), "")
+    if not (slash and wanted and near):
+        return ""
+    queues = [queue.name for queue in catalog.site(near).queues]
+    return did_you_mean(name, [f"{near}/{each}" for each in queues]) or (
+        f"queues of {near}: {', '.join(queues[:_NAMED])}"
+        + (f" and {len(queues) - _NAMED} more" if len(queues) > _NAMED else "")
+    )
 
 
 def _places(catalog: Catalog) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, inf
 
 from steward.errors import StewardError
 from steward.learn.estimators.model_graphs.answers import ModelEstimate, estimate_model
@@ -52,9 +52,12 @@ class ModelWork:
 
     def __post_init__(self) -> None:
         numbers = (self.items, *self.batches, *self.gpus)
-        if not self.batches or not self.gpus or min(numbers) < 1:
+        countable = all(1 <= each < inf for each in numbers)
+        if not self.batches or not self.gpus or not countable:
             problem = f"{self.items:g} items, batches {self.batches}, GPUs {self.gpus}"
-            raise StewardError(problem, where=self.question.model, hint="each is 1 or more")
+            raise StewardError(
+                problem, where=self.question.model, hint="each is a number of 1 or more"
+            )
 
 
 def ways_of_model(
@@ -77,7 +80,8 @@ def ways_of_model(
             over = ParallelPlan(data=gpus)
             found = estimate_model(question, worker, find_batch=False, site=site, plan=over)
             for note in found.notes:
-                notes.setdefault(note.replace(kind, "it"), []).append(name)
+                about = note.removeprefix(f"{kind}: ").replace(kind, "it")
+                notes.setdefault(about, []).append(name)
             step_s = found.step_s
             if step_s is not None:
                 step = Range(low=step_s.low, mid=step_s.likely, high=step_s.high)

@@ -129,6 +129,10 @@ def test_a_job_that_is_stopped_far_too_often_has_no_end() -> None:
     assert MOST_RESTARTS < 100 * 60
 
 
+def test_a_run_of_more_years_than_restarts_can_be_counted_in_has_no_end() -> None:
+    assert spans_of(exactly(1e18), NO_WAIT, WATTS, Attempts(interrupted_every_s=8 * HOUR_S)) is None
+
+
 def test_the_chance_of_a_deadline_and_its_time_are_each_others_inverse() -> None:
     found = spans(about(2.0), about(1.0))
 

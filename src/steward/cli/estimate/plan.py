@@ -142,7 +142,7 @@ def plan(  # noqa: PLR0913 - options of a command
     from steward.decide.planning.planner import plan as planned
     from steward.model.planning.outlook import Outlook
     from steward.planning.page import write_page
-    from steward.planning.question import PlanQuestion, outlook_of, request_of
+    from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_without_queue
     from steward.planning.rows import FRONT_COLUMNS, front_rows
 
     now_s = time.time()
@@ -188,7 +188,7 @@ def plan(  # noqa: PLR0913 - options of a command
     found_ways, said = sources.find(question, known)
     request = request_of(question, found_ways, now_s)
     waits, missing = waits_of_stewards(known, request, config, data)
-    notes = (*conflicts, *said, *missing)
+    notes = (*conflicts, *said, *missing, *ways_without_queue(found_ways, known))
     ahead = read_hours(carbon, now_s, known) if carbon is not None else Outlook()
     outlook = outlook_of(question, known, known=replace(ahead, waits=waits))
     with waiting("planning"):

@@ -129,12 +129,26 @@ class ScriptsAsked:
         hint = "add --command 'python train.py'"
         try:
             argv = tuple(shlex.split(self.command or ""))
+            shell = _shell_signs(self.command or "")
         except ValueError as fault:
             problem = f"the command cannot be read: {str(fault).lower()}"
             raise StewardError(problem, where="--command", hint="close every quote") from None
         if not argv:
             raise StewardError("what the scripts run is not said", where="--scripts", hint=hint)
+        if shell:
+            raise StewardError(
+                f"the command holds {shell!r}, which only a shell reads",
+                where="--command",
+                hint="write it into a script, or as: bash -c '...'",
+            )
         return argv
+
+
+def _shell_signs(command: str) -> str:
+    """Return the first sign outside quotes that a program cannot be given; empty: none."""
+    words = shlex.shlex(command.strip(), posix=True, punctuation_chars="|&;<>()\n")
+    words.whitespace, words.commenters, words.whitespace_split = " \t\r", "", True
+    return next((each for each in words if each and not each.strip("|&;<>()\n")), "")
 
 
 def read_catalog(

@@ -122,7 +122,7 @@ def spans_of(run_s: Range, wait_s: Range, watts: Range, attempts: Attempts) -> S
         lost = again * (attempts.save_every_s / 2 + attempts.save_s)
     links = np.ceil((work + lost) / attempts.usable_s) if chained else np.ones(POINTS)
     restarts = again + links - 1
-    if restarts.max() > MOST_RESTARTS:
+    if not restarts.max() <= MOST_RESTARTS:  # too many to count are nan
         return None
     busy = work + lost + attempts.start_s * (1 + restarts) + attempts.save_s * (links - 1)
     waits = _summed_waits(wait_s, int(restarts.max()) + 1)

@@ -25,6 +25,8 @@ __all__ = [
     "Source",
 ]
 
+_NO_SITE = "no site is known: name its file in planning.catalog (docs/catalog.md)"
+
 
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -220,7 +222,8 @@ class Catalog:
         """Return the site of that name."""
         known = {site.name: site for site in self.sites}
         if name not in known:
-            hint = did_you_mean(name, list(known)) or f"known: {', '.join(sorted(known)) or 'none'}"
+            listed = f"known: {', '.join(sorted(known))}" if known else _NO_SITE
+            hint = did_you_mean(name, list(known)) or listed
             raise StewardError(f"there is no site '{name}'", where="the catalogue", hint=hint)
         return known[name]
 

@@ -10,16 +10,16 @@ from typing import Any
 from nicegui import ui
 
 from steward.errors import StewardError
-from steward.planning.question import PlanQuestion
+from steward.planning.question import PlanQuestion, ways_without_queue
 from steward.service.job_outlook import JobOutlook
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card
-from steward.service.pages.markup import Markup
+from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.planning.answer import answer, refusal
 from steward.service.pages.rows import Html
 
-__all__ = ["plan_page"]
+__all__ = ["answered", "plan_page"]
 
 TEXTS = (
     ("run_times", "How long it runs", "1xA100=8h..12h, 4xA100=2h..4h, cpu=30h"),
@@ -71,17 +71,21 @@ class _PlanPage:
         """Answer what stands there now; an answer that a newer question overtook is dropped."""
         self._newest += 1
         mine = self._newest
-        shown = await asyncio.to_thread(self._answered, dict(self._asked))
+        shown = await asyncio.to_thread(answered, self._outlook, dict(self._asked))
         if mine == self._newest and not self._answer.is_deleted:
             self._answer.show(shown)
 
-    def _answered(self, asked: dict[str, Any]) -> Markup:
-        if not str(asked.get("run_times") or "").strip():
-            return NOTHING
-        try:
-            return answer(self._outlook.plan(_question(asked), time.time()))
-        except StewardError as fault:
-            return refusal(fault)
+
+def answered(outlook: JobOutlook, asked: dict[str, Any]) -> Markup:
+    """Return what stands under the form for what was typed into it."""
+    if not str(asked.get("run_times") or "").strip():
+        return NOTHING
+    try:
+        plan = outlook.plan(_question(asked), time.time())
+        missed = ways_without_queue(plan.request.ways, outlook.catalog())
+    except StewardError as fault:
+        return refusal(fault)
+    return join(answer(plan), *(tag("p", f"{each}.", class_="st-hint") for each in missed))
 
 
 def _question(asked: dict[str, Any]) -> PlanQuestion:

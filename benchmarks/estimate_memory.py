@@ -112,7 +112,7 @@ def _peers(shared: Sequence[Row], compared: Sequence[dict[str, Any]]) -> dict[st
     """Return others' errors on the same rows, and ours beside MemTracker's."""
     chosen = [row for number, row in enumerate(shared) if number % _TRACKED == 0]
     tracked = mem_tracker_bytes(chosen, [question_of(row.record) for row in chosen])
-    # What the context takes is added: MemTracker counts tensors only.
+    # What the context takes, which none of them knows, is added.
     context = float(
         np.median(
             [r.measured("nvml_used_bytes") - r.measured("peak_reserved_bytes") for r in shared]
@@ -127,7 +127,13 @@ def _peers(shared: Sequence[Row], compared: Sequence[dict[str, Any]]) -> dict[st
     ]
     return {
         "accelerate_like": _off([(row, accelerate_like_bytes(row)) for row in shared]),
+        "accelerate_like_with_context": _off(
+            [(row, accelerate_like_bytes(row) + context) for row in shared]
+        ),
         "dnnmem_like": _off([(row, dnnmem_like_bytes(row)) for row in shared]),
+        "dnnmem_like_with_context": _off(
+            [(row, dnnmem_like_bytes(row, context)) for row in shared]
+        ),
         "torch_mem_tracker_with_context": _off(pairs),
         "torch_mem_tracker_rows": len(pairs),
         "torch_mem_tracker_failed": len(chosen) - len(pairs),

@@ -143,22 +143,50 @@ def test_a_model_is_estimated_on_the_gpus_that_sites_have(catalog: Path) -> None
     assert found["front"]
 
 
-def test_jobs_of_that_name_tell_how_long_it_takes(catalog: Path, tmp_path: Path) -> None:
+def learned(folder: Path) -> None:
+    """Save ten jobs called bert, as a steward has seen them end."""
     learner = SimilarJobs()
     for number in range(10):
         past = job("j", user="ada", state=JobState.COMPLETED, start_s=0.0, end_s=3600.0)
         ended = (replace(past, name=f"bert-{number}"),)
         learner.learn(replace(view(node("n1", 2)), ended=ended), outcomes=())
-    LearnedStates(tmp_path / "learned").save(
+    LearnedStates(folder / "learned").save(
         learner.name, learner.state_version, learner.save_state(), learnt_from={}
     )
-    like = ("--like", "bert-99", "--user", "ada", "--tenant", job("j").tenant, "--gpu", "H200")
 
-    found = steward("estimate", "plan", "--catalog", catalog, *like, "--data", tmp_path, "--json")
+
+def like(name: str) -> tuple[str, ...]:
+    return ("--like", name, "--user", "ada", "--tenant", job("j").tenant, "--gpu", "H200")
+
+
+def test_jobs_of_that_name_tell_how_long_it_takes(catalog: Path, tmp_path: Path) -> None:
+    learned(tmp_path)
+    asked = like("bert-99")
+
+    found = steward("estimate", "plan", "--catalog", catalog, *asked, "--data", tmp_path, "--json")
 
     (way,) = found.json["request"]["ways"]
     assert 1800 < way["run_s"]["mid"] < 7200
     assert found.json["request"]["name"] == "bert-99"
+
+
+def test_where_no_job_has_that_name_it_says_what_the_run_time_is_from(
+    catalog: Path, tmp_path: Path
+) -> None:
+    learned(tmp_path)
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *like("brt"), "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "1 x H200: similar-jobs, 10 jobs of the same size and tenant" in answer.out
+
+
+def test_where_no_such_job_was_seen_the_name_is_said(catalog: Path, tmp_path: Path) -> None:
+    answer = steward("estimate", "plan", "--catalog", catalog, *like("brt"), "--data", tmp_path)
+
+    assert answer.code == 2
+    assert "no job like 'brt' has ended where steward saw it" in answer.err
+    assert "steward estimate job" in answer.err
 
 
 def test_ways_may_come_from_a_file(catalog: Path, tmp_path: Path) -> None:
@@ -218,7 +246,7 @@ WRONG = [
     (("--like", "x", "--gpus", "1"), "on which GPUs is not said", "--gpu"),
     (("--app", "x", "--gpus", "1"), "on which GPUs it was measured", "--gpus 0"),
     (("--app", "nothing", "--gpus", "0"), "no campaign called 'nothing'", "known: none"),
-    (("--like", "x", "--gpu", "H200"), "no run time is known", "--run-time"),
+    (("--like", "x", "--gpu", "H200"), "no job like 'x' has ended", "--run-time"),
 ]
 
 
@@ -266,6 +294,30 @@ def test_a_site_whose_steward_does_not_answer_is_planned_with_an_unknown_wait(
     assert answer.code == 0
     assert "warning: the queue of lab is not known: the configuration has no sites" in answer.err
     assert "nobody knows how long jobs wait there" in answer.out
+
+
+def test_carbon_of_regions_that_no_site_is_in_is_refused(catalog: Path, tmp_path: Path) -> None:
+    hour = datetime.fromtimestamp(time.time() // 3600 * 3600, tz=UTC)
+    file = tmp_path / "carbon.csv"
+    file.write_text(f"region,hour_utc,grams_per_kwh\nUS-MIDA,{hour:%Y-%m-%dT%H:%MZ},400\n")
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *TIMES, "--carbon", file)
+
+    assert answer.code == 2
+    assert "no site is in a region of it: US-MIDA" in answer.err
+    assert "us-oh" in answer.err
+
+
+def test_queues_of_sites_that_are_not_asked_for_are_not_looked_at(
+    catalog: Path, tmp_path: Path
+) -> None:
+    catalog.write_text(SITES.replace("name: lab\n", "name: lab\n    steward_site: lab\n"))
+    only = ("--sites", "pitzer")
+
+    answer = steward("estimate", "plan", "--catalog", catalog, *TIMES, *only, "--data", tmp_path)
+
+    assert answer.code == 0
+    assert "lab" not in answer.err
 
 
 def test_sites_of_the_configuration_are_planned_too(catalog: Path, tmp_path: Path) -> None:

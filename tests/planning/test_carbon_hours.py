@@ -50,6 +50,17 @@ def test_what_is_recorded_up_to_now_is_forecast(tmp_path: Path) -> None:
     assert ahead[12] == pytest.approx(grams(12), abs=60)
 
 
+def test_a_record_whose_last_hour_is_the_present_one_is_forecast_as_well(tmp_path: Path) -> None:
+    past = {hour: 300 + 200 * cos(2 * pi * hour / 24) for hour in range(-24 * 60, 1)}
+
+    found = carbon_ahead(written(tmp_path, ("DE", past)), NOW_S)
+
+    ahead = found.grams_by_hour["DE"]
+    assert len(ahead) > 24
+    assert ahead[0] == past[0]
+    assert ahead[12] == pytest.approx(past[-12], abs=60)
+
+
 def test_a_file_of_the_past_says_when_it_ends(tmp_path: Path) -> None:
     with pytest.raises(StewardError, match="it ends at 2026-11-1") as raised:
         carbon_ahead(written(tmp_path, ("DE", {-30: 5})), NOW_S)
@@ -58,7 +69,7 @@ def test_a_file_of_the_past_says_when_it_ends(tmp_path: Path) -> None:
 
 
 def test_hours_that_begin_later_are_no_forecast_of_now(tmp_path: Path) -> None:
-    with pytest.raises(StewardError, match="nothing of the hours"):
+    with pytest.raises(StewardError, match="it begins at 2026-11-1"):
         carbon_ahead(written(tmp_path, ("DE", {5: 5, 6: 5})), NOW_S)
 
 

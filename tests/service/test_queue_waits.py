@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plans import catalog_of, site
+from plans import site
 from steward.errors import StewardError
 from steward.learn.estimators.job_history import JobHistory
 from steward.service.queue_waits import live_waits
@@ -26,9 +26,9 @@ def look(name: str) -> tuple[Mapping[str, Any], JobHistory]:
 
 
 def test_a_free_cluster_has_no_wait_and_a_full_one_has() -> None:
-    catalog = catalog_of(site("a", steward_site="free"), site("b", steward_site="full"), site("c"))
+    sites = (site("a", steward_site="free"), site("b", steward_site="full"), site("c"))
 
-    waits, notes = live_waits(catalog, 2, look)
+    waits, notes = live_waits(sites, (2,), look)
 
     assert notes == ()
     assert set(waits) == {"a", "b"}
@@ -37,13 +37,20 @@ def test_a_free_cluster_has_no_wait_and_a_full_one_has() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    catalog = catalog_of(site("a", steward_site="gone"), site("b", steward_site="free"))
+    sites = (site("a", steward_site="gone"), site("b", steward_site="free"))
 
-    waits, notes = live_waits(catalog, 8, look)
+    waits, notes = live_waits(sites, (8,), look)
 
     assert waits == {}
     assert notes == (
         "the queue of a is not known: no steward runs there",
         "b has fewer than 8 GPUs: its queue tells nothing",
     )
-    assert live_waits(catalog, 0, look) == ({}, ())
+    assert live_waits(sites, (0,), look) == ({}, ())
+
+
+def test_a_count_that_a_site_never_has_does_not_hide_the_wait_of_smaller_ones() -> None:
+    waits, notes = live_waits((site("b", steward_site="full"),), (1, 8), look)
+
+    assert notes == ()
+    assert waits["b"].mid > 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,17 +21,16 @@ _HINT = "give a forecast from the present hour on, or a record of a month or mor
 def carbon_ahead(path: Path, now_s: float) -> Outlook:
     """Return each region's hours from the present one on.
 
-    A region whose hours go on after now has its forecast in the file. One that is recorded up to
-    now is forecast; others are left out.
+    A region whose hours go on after the present one has its forecast in the file. One that is
+    recorded up to now is forecast, from the present hour on where that is recorded already; others
+    are left out.
     """
     now_h = int(now_s // HOUR_S)
     series = read_carbon(path)
     found = {each.region: hours for each in series for hours in _hours(each, now_h)}
     if not found:
-        last_s = max(each.end_s for each in series)
-        end = datetime.fromtimestamp(last_s, tz=UTC)
         raise StewardError(
-            f"it says nothing of the hours from now on: it ends at {end:%Y-%m-%d %H:%M} UTC",
+            f"it says nothing of the hours from now on: {_extent(series, now_s)}",
             where=str(path),
             hint=_HINT,
         )
@@ -42,10 +41,24 @@ def _hours(series: CarbonSeries, now_h: int) -> Iterator[tuple[float, ...]]:
     """Return the hours of a region, or nothing where they are not known."""
     first_h = int(series.begin_s // HOUR_S)
     gone = now_h - first_h
-    if 0 <= gone < len(series.grams):
-        yield tuple(series.grams[gone:].tolist())
+    behind = gone - len(series.grams)  # -1: the present hour is the last one
+    if gone < 0 or behind > _NEAR_H:
         return
-    behind = gone - len(series.grams)
+    recorded = tuple(series.grams[gone:].tolist())
     estimator = GridCarbon()
-    if 0 <= behind <= _NEAR_H and len(series.grams) >= estimator.least_history_h:
-        yield tuple(estimator.next_hours(series)[behind:].tolist())
+    if len(recorded) <= 1 and len(series.grams) >= estimator.least_history_h:
+        yield (*recorded, *estimator.next_hours(series)[max(behind, 0) :].tolist())
+    elif recorded:
+        yield recorded
+
+
+def _extent(series: Sequence[CarbonSeries], now_s: float) -> str:
+    """Return when the hours of a file begin, where that is to come, else when they end."""
+    begin_s = min(each.begin_s for each in series)
+    if begin_s > now_s:
+        return f"it begins at {_moment(begin_s)}"
+    return f"it ends at {_moment(max(each.end_s for each in series))}"
+
+
+def _moment(t_s: float) -> str:
+    return f"{datetime.fromtimestamp(t_s, tz=UTC):%Y-%m-%d %H:%M} UTC"

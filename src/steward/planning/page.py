@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from steward.decide.planning.words import amount, dollars, hours, way_name
+from steward.decide.planning.formatting import amount, dollars, duration, gpus_name, way_name
 from steward.documents import document, escaped, table, write_document
 from steward.model.planning.plan import Choice, Plan
 from steward.planning.rows import (
@@ -65,7 +65,7 @@ def _recommended(plan: Plan) -> Iterator[str]:
     co2 = "CO2 unknown" if best.co2_kg is None else amount(best.co2_kg.mid, "kg CO2")
     cards = (
         ("recommended", f"{best.site}/{best.queue}", _shape(best)),
-        ("ends", moment(best.end_s.mid), f"in {hours(best.end_s.mid - plan.request.now_s)}"),
+        ("ends", moment(best.end_s.mid), f"in {duration(best.end_s.mid - plan.request.now_s)}"),
         ("deadline", chance, f"95 % end by {moment(best.end_s.high)}"),
         ("cost", *_cost(best)),
         ("energy", amount(best.kwh.mid, "kWh"), co2),
@@ -121,10 +121,10 @@ def _ways(plan: Plan) -> Iterator[str]:
     yield "<h2>What the run times are from</h2>"
     rows = [
         (
-            f"{way.gpus} x {way.gpu_model}" if way.gpus else "no GPU",
+            gpus_name(way.gpus, way.gpu_model),
             "-" if way.batch is None else str(way.batch),
-            hours(way.run_s.mid),
-            f"{hours(way.run_s.low)} to {hours(way.run_s.high)}",
+            duration(way.run_s.mid),
+            f"{duration(way.run_s.low)} to {duration(way.run_s.high)}",
             way.basis,
         )
         for way in plan.request.ways

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from steward.decide.planning.formatting import amount, dollars, duration, way_name
 from steward.decide.planning.reasons import score
-from steward.decide.planning.words import amount, dollars, hours, way_name
 from steward.model.planning.plan import Choice, Plan, Range, Rejected
 
 __all__ = [
@@ -115,12 +115,12 @@ def _gpus(each: Rejected) -> str:
 
 def _start(choice: Choice, now_s: float) -> str:
     later_s = choice.start_s - now_s
-    return "now" if later_s <= 0 else f"in {hours(later_s)}"
+    return "now" if later_s <= 0 else f"in {duration(later_s)}"
 
 
 def _span(value: Range) -> str:
     if value.high <= 0:
         return "none"
     if value.high - value.low < 0.01 * value.high:
-        return hours(value.mid)
-    return f"{hours(value.mid)} ({hours(value.low)} to {hours(value.high)})"
+        return duration(value.mid)
+    return f"{duration(value.mid)} ({duration(value.low)} to {duration(value.high)})"

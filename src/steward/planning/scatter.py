@@ -8,8 +8,8 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.decide.planning.formatting import amount, dollars, duration
 from steward.decide.planning.front import money_of
-from steward.decide.planning.words import amount, dollars, hours
 from steward.documents import Axis, axis_of, escaped
 from steward.documents.svg import line, picture, text, x_axis, y_axis
 from steward.model.planning.plan import Choice, Plan
@@ -88,7 +88,7 @@ def _axis(values: Floats, px: tuple[float, float]) -> Axis:
 
 
 def _axes(x: Axis, y: Axis, unit: str) -> Iterator[str]:
-    times = [(each, hours(each)) for each in _round_times(x)]
+    times = [(each, duration(each)) for each in _round_times(x)]
     yield from x_axis(x, times, top=TOP, bottom=HEIGHT - BOTTOM)
     write = _short_dollars if unit == "USD" else lambda each: amount(each, unit)
     prices = [(each, write(each)) for each in y.ticks() if each >= 0]

@@ -19,6 +19,7 @@ from steward.model.planning.catalog import Accelerator, Catalog
 from steward.model.planning.plan import Range, Way
 
 __all__ = [
+    "BY_HAND",
     "GPU_MEMORY_BYTES",
     "ModelWork",
     "gpu_watts",
@@ -27,6 +28,7 @@ __all__ = [
     "ways_of_model",
 ]
 
+BY_HAND = "given by hand"  # the basis of such a way
 GPU_MEMORY_BYTES = "run.gpu_memory_bytes"  # of an application, by its campaign
 _RUN_TIMES = (RUN_LEFT_S, "run.time_s")
 _NO_WATTS = Range(low=0.0, mid=0.0, high=0.0)
@@ -172,7 +174,7 @@ def way_by_hand(
         run_s=run_s,
         watts=gpu_watts(catalog.accelerator(gpu_model) if gpu_model else None, gpus),
         most_nodes=most_nodes if gpus else None,
-        basis="given by hand",
+        basis=BY_HAND,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from steward.config.assemble import learned_estimators
-from steward.config.catalog import read_catalog
+from steward.config.catalog import catalog_paths, read_catalog
 from steward.config.settings import Settings
 from steward.decide.planning.planner import plan
 from steward.errors import StewardError
@@ -16,7 +16,7 @@ from steward.model.job import JobRequest
 from steward.model.planning.catalog import Catalog
 from steward.model.planning.plan import Plan
 from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_by_hand
-from steward.store.packages import catalogs_folder
+from steward.store.catalog import catalog_files
 
 __all__ = ["JobOutlook"]
 
@@ -57,9 +57,8 @@ class JobOutlook:
 
     def catalog(self) -> Catalog:
         """Return all sites that are known, read anew where a file has changed."""
-        paths = [Path(each).expanduser() for each in self._settings.planning.catalog]
-        paths.append(catalogs_folder(self._settings.store.path))
-        stamp = tuple((file, _changed_ns(file)) for path in paths for file in _files(path))
+        paths = catalog_paths(self._settings)
+        stamp = tuple((file, _changed_ns(file)) for path in paths for file in catalog_files(path))
         with self._lock:
             if self._catalog is None or self._catalog[0] != stamp:
                 self._catalog = (stamp, read_catalog(self._settings).catalog)
@@ -71,10 +70,6 @@ class JobOutlook:
                 hint="name files or folders there; docs/catalog.md shows how one is written",
             )
         return found
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.y*ml")) if path.is_dir() else [path]
 
 
 def _changed_ns(file: Path) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steward.cli.estimate.live_queue import job_history, read_cluster
 from steward.cli.options import Config, Data, Json, read_settings
 from steward.cli.output import print_json, print_note, print_table, print_warnings
 from steward.cli.words import number, seconds, span
@@ -14,10 +15,8 @@ from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.decide.scheduling.queue_wait import StartForecast
-    from steward.learn.estimators.job_history import JobHistory
     from steward.learn.gpu_scaling import GpuAdvice
     from steward.model.forecast import Forecast
-    from steward.model.job import JobRequest
 
 __all__ = [
     "Gpus",
@@ -67,7 +66,6 @@ Worth = Annotated[
         "--worth", metavar="SHARE", help="What another GPU has to give, of what the first one does."
     ),
 ]
-_QUEUE = 10_000
 
 
 def job(  # noqa: PLR0913 - options of a command
@@ -107,10 +105,17 @@ def job(  # noqa: PLR0913 - options of a command
         script="" if script is None else _read(script),
     )
     estimators, names = _estimators(config, data, history)
-    known = next((each for each in estimators if each.name == "job-history"), None)
     found = [each for estimator in estimators for each in estimator.estimate(request)]
-    starts = _start(request, known, config, data) if wait else None
-    advice = _history(known, "--recommend").recommend(request, worth=worth) if recommend else None
+    starts = advice = None
+    if wait:
+        from steward.service.start_times import start_time_of
+
+        known = job_history(estimators, needed_by="--wait")
+        cluster = read_cluster(read_settings(config, data).socket_path)
+        starts = start_time_of(request, cluster, known)
+    if recommend:
+        known = job_history(estimators, needed_by="--recommend")
+        advice = known.recommend(request, worth=worth)
     if as_json:
         print_json(_record(found, starts, advice, plain=not (wait or recommend)))
         return
@@ -145,39 +150,6 @@ def _estimators(
     for fault in trace.faults:
         print_note(f"{fault.rows} rows {'kept' if fault.kept else 'left out'}: {fault.reason}")
     return (made,), True
-
-
-def _history(known: Any, option: str) -> JobHistory:  # noqa: ANN401 - an estimator or None
-    if known is None:
-        raise StewardError(
-            "job-history has learned nothing here",
-            where=option,
-            hint='name it in learn.estimators (["job-history", …]), or give --history FILE',
-        )
-    found: JobHistory = known
-    return found
-
-
-def _start(
-    request: JobRequest,
-    known: Any,  # noqa: ANN401 - an estimator or None
-    config: Path | None,
-    data: Path | None,
-) -> StartForecast:
-    from steward.clients.local_service import LocalService
-    from steward.service.start_times import start_time_of
-
-    history = _history(known, "--wait")
-    socket = read_settings(config, data).socket_path
-    query = {"queue_limit": _QUEUE, "running_limit": _QUEUE}
-    cluster = LocalService(socket).get("cluster", query=query)
-    if cluster is None:
-        raise StewardError(
-            "no steward runs here, so there is no queue to look at",
-            where=str(socket),
-            hint="start it with `steward up`, or leave out --wait",
-        )
-    return start_time_of(request, cluster, history)
 
 
 def _read(script: Path) -> str:

@@ -12,7 +12,7 @@ from steward.cli.output import print_json, print_note, print_table
 from steward.cli.words import number
 
 if TYPE_CHECKING:
-    from steward.learn.estimators.model_graphs.answers import ModelEstimate, Range
+    from steward.learn.estimators.model_graphs.answers import EstimatedRange, ModelEstimate
 
 __all__ = ["model"]
 
@@ -130,7 +130,7 @@ def _print(found: ModelEstimate) -> None:
         print_note(note)
 
 
-def _row(name: str, value: Range | None, unit: float) -> tuple[str, ...]:
+def _row(name: str, value: EstimatedRange | None, unit: float) -> tuple[str, ...]:
     if value is None:
         return (name, "unknown", "unknown", "unknown", "")
     parts = (value.low, value.likely, value.high)

@@ -186,10 +186,10 @@ def plan(  # noqa: PLR0913 - options of a command
     )
     known, conflicts = read_catalog(catalog or (), config, data)
     found_ways, said = sources.find(question, known)
-    waits, missing = waits_of_stewards(known, found_ways, config, data)
-    notes = (*conflicts, *said, *missing)
     request = request_of(question, found_ways, now_s)
-    ahead = read_hours(carbon, now_s) if carbon is not None else Outlook()
+    waits, missing = waits_of_stewards(known, request, config, data)
+    notes = (*conflicts, *said, *missing)
+    ahead = read_hours(carbon, now_s, known) if carbon is not None else Outlook()
     outlook = outlook_of(question, known, known=replace(ahead, waits=waits))
     with waiting("planning"):
         found = planned(request, known, outlook)

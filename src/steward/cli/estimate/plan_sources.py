@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from steward.cli.estimate.gpus import calibrated_site
+from steward.cli.estimate.live_queue import job_history, read_cluster
 from steward.cli.options import read_draft, read_settings
 from steward.cli.output import print_warnings, waiting
 from steward.errors import StewardError
@@ -16,7 +17,7 @@ from steward.errors import StewardError
 if TYPE_CHECKING:
     from steward.model.planning.catalog import Catalog
     from steward.model.planning.outlook import Outlook
-    from steward.model.planning.plan import Plan, Range, Way
+    from steward.model.planning.plan import Plan, PlanRequest, Range, Way
     from steward.planning.question import PlanQuestion
     from steward.planning.scripts.job import Script
 
@@ -31,8 +32,9 @@ __all__ = [
     "waits_of_stewards",
 ]
 
+_NOT_SEEN = "has ended where steward saw it: `steward estimate job` shows what is known"
+_NAMED = 12  # of many names
 _HOW = "give --run-time A100=2h..5h, or a MODEL with --batch and --items for GPUs that are known"
-_QUEUE = 10_000  # jobs of a queue that are looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,9 @@ class WaySources:
             more, notes = _ways_of_model(self.model, question, catalog, self)
             found += more
         if self.like:
-            found += _ways_like(self.like, question, catalog, self)
+            alike = _ways_like(self.like, question, catalog, self)
+            notes += () if alike else (f"no job like '{self.like.name}' {_NOT_SEEN}",)
+            found += alike
         if self.app:
             found += _ways_of_application(self.app, question, catalog, self)
         if not found:
@@ -241,40 +245,45 @@ def _ways_of_application(
 
 
 def waits_of_stewards(
-    catalog: Catalog, ways: Sequence[Way], config: Path | None, data: Path | None
+    catalog: Catalog, request: PlanRequest, config: Path | None, data: Path | None
 ) -> tuple[dict[str, Range], tuple[str, ...]]:
-    """Return waits at sites of the catalogue that a steward on this machine looks after."""
-    if not any(site.steward_site for site in catalog.sites):
+    """Return waits at sites of a request that a steward on this machine looks after."""
+    from steward.decide.planning.candidates import sites_of
+
+    sites = sites_of(request, catalog)
+    if not any(site.steward_site for site in sites):
         return {}, ()
     from steward.service.queue_waits import live_waits
 
     def look(name: str) -> tuple[Any, Any]:
         return _steward_of(name, config, data)
 
-    return live_waits(catalog, max(way.gpus for way in ways), look)
+    return live_waits(sites, {way.gpus for way in request.ways}, look)
 
 
 def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any, Any]:
     """Return what a steward sees of its cluster, and the history that it has learnt."""
-    from steward.clients.local_service import LocalService
     from steward.config.assemble import learned_estimators
 
     draft = read_draft(config, data)
     main = name == draft.settings.site.name
     settings = (draft if main else draft.of_site(name)).settled()
-    query = {"queue_limit": _QUEUE, "running_limit": _QUEUE}
-    cluster = LocalService(settings.socket_path).get("cluster", query=query)
-    if cluster is None:
-        raise StewardError("no steward runs there", where=name)
+    cluster = read_cluster(settings.socket_path)
     found, _ = learned_estimators(settings)
-    history = next((each for each in found if each.name == "job-history"), None)
-    if history is None:
-        raise StewardError("job-history is not in learn.estimators", where=name)
-    return cluster, history
+    return cluster, job_history(found, needed_by=name)
 
 
-def read_hours(path: Path, now_s: float) -> Outlook:
-    """Return the carbon of the hours ahead, by region."""
+def read_hours(path: Path, now_s: float, catalog: Catalog) -> Outlook:
+    """Return the carbon of the hours ahead, by region; it has to be that of a site."""
     from steward.planning.carbon_hours import carbon_ahead
 
-    return carbon_ahead(path, now_s)
+    found = carbon_ahead(path, now_s)
+    places = {name for site in catalog.sites for name in (site.name, site.region)} - {""}
+    if places.isdisjoint(found.grams_by_hour):
+        raise StewardError(
+            f"no site is in a region of it: {', '.join(sorted(found.grams_by_hour)[:_NAMED])}",
+            where=str(path),
+            hint="name a site, or its `region` in the catalogue, in the file: "
+            + (", ".join(sorted(places)[:_NAMED])),
+        )
+    return found

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from steward.cli.output import plain
-from steward.model.planning.plan import Plan
+from steward.decide.planning.formatting import way_name
+from steward.model.planning.plan import Choice, Plan
 from steward.planning.rows import nearest, note_lines, rejected_rows
 from steward.planning.scripts.job import Script
+from steward.planning.ways import BY_HAND
 
 __all__ = ["plan_lines", "plan_record"]
 
@@ -23,6 +25,7 @@ def plan_lines(
     yield from (f"  {each}" for each in note_lines(plan))
     if plan.front:
         yield from ("", "recommended", f"  {plan.why}")
+    yield from _origins(plan.front[:most])
     if plan.relax:
         yield from ("", "nothing is feasible; any of these would change that")
         yield from (f"  {each}" for each in plan.relax)
@@ -36,6 +39,14 @@ def plan_lines(
     if scripts:
         yield from ("", f"scripts in {folder}")
         yield from (f"  {each.start}" for each in scripts if each.start)
+
+
+def _origins(front: Sequence[Choice]) -> Iterator[str]:
+    """Give what run times are from, but for those that were given by hand."""
+    ways = [each.way for each in front if each.way.basis not in ("", BY_HAND)]
+    lines = dict.fromkeys(f"  {way_name(each)}: {each.basis}" for each in ways)
+    if lines:
+        yield from ("", "run times are from", *lines)
 
 
 def plan_record(

@@ -10,9 +10,9 @@ import numpy as np
 from steward.decide.planning.charges import Occupied, charge
 from steward.decide.planning.durations import MOST_RESTARTS, Attempts, Spans, spans_of
 from steward.decide.planning.energy import co2_of, energy_of, host_watts
+from steward.decide.planning.formatting import duration
 from steward.decide.planning.hourly_rates import HourlyRate, best_start
 from steward.decide.planning.limits import OLD_S, Asked, Fit, age_notes, validate
-from steward.decide.planning.words import hours
 from steward.model.planning.catalog import Accelerator, Catalog, CatalogSite, Engine, Queue, Source
 from steward.model.planning.outlook import Outlook
 from steward.model.planning.plan import Choice, PlanRequest, Range, Rejected, Way
@@ -28,7 +28,7 @@ _UNKNOWN_WAITS = {
 }
 _INTERRUPTED_EVERY_S = 8 * 3600.0  # where nobody knows; clouds publish 5 to 20 % a month and more
 _OFTEN_TEXT = "how often jobs are stopped there is not known: every"
-_OFTEN = (f"{_OFTEN_TEXT} {hours(_INTERRUPTED_EVERY_S)} is assumed",)
+_OFTEN = (f"{_OFTEN_TEXT} {duration(_INTERRUPTED_EVERY_S)} is assumed",)
 _PRICE_DRIFT = 0.1  # of a price, for each year since somebody looked it up
 _MOST_DRIFT = 0.5
 _FRESH_S = 30 * DAY_S
@@ -187,7 +187,7 @@ class Candidates:
         wait = _UNKNOWN_WAITS[site.engine]
         if wait.high < DAY_S:
             return wait, ()
-        text = f"nobody knows how long jobs wait there: up to {hours(wait.high)} is assumed"
+        text = f"nobody knows how long jobs wait there: up to {duration(wait.high)} is assumed"
         return wait, (text,)
 
     def _interrupted_every(

@@ -3,6 +3,7 @@
 A `Range` stands for a distribution with these three quantiles: half a lognormal on each side of
 the middle, or half a normal where a limit is 0. Sums of independent ranges pair their points in
 fixed orders that are nearly uncorrelated; nothing is drawn, so the same plan comes out each time.
+Interruptions are those of one queue; changing to on-demand capacity meanwhile is `spot`.
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steward.model.planning.carbon import HOUR_S
+
 __all__ = ["HourlyRate", "best_start"]
 
 Floats = NDArray[np.float64]
-HOUR_S = 3600.0
 _WORTH_IT = 0.99  # a start later that saves less than a hundredth is none
 
 

@@ -1,4 +1,7 @@
-"""When to start: the hours with the least carbon, or money, that a job's slack allows."""
+"""When to start by forecasts of each hour: those with the least carbon that a slack allows.
+
+Replays ask it (`sim.greener`); plans, which start between hours, use `hourly_rates.best_start`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steward.decide.planning.formatting import way_name
 from steward.model.planning.followed import FollowedJob, PlanningView, RunState
 from steward.model.planning.plan import Choice
 from steward.model.site import SiteState
@@ -115,6 +116,4 @@ def _unreachable_s(view: PlanningView, site: str) -> float:
 
 
 def _going_to(choice: Choice) -> str:
-    way = choice.way
-    what = f"{way.gpus} x {way.gpu_model}" if way.gpus else "no GPU"
-    return f"{choice.site}/{choice.queue} with {what}"
+    return f"{choice.site}/{choice.queue} with {way_name(choice.way)}"

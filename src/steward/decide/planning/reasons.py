@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from steward.decide.planning.formatting import amount, dollars, duration, listed, name_of
 from steward.decide.planning.front import money_of
-from steward.decide.planning.words import amount, dollars, hours, listed, name_of
+from steward.model.planning.carbon import HOUR_S
 from steward.model.planning.plan import Choice, PlanRequest
 
 __all__ = ["broken_limits", "score", "why_beaten", "why_recommended"]
 
-HOUR_S = 3600.0
 _DIRTY_KG_PER_KWH = 0.7  # about that of coal and gas alone
 _LITTLE = 1e-6  # a difference of so small a share is rounding
 
@@ -77,7 +77,7 @@ def _unpriced(best: Choice) -> str:
 def _advantages(loser: Choice, winner: Choice) -> Iterator[str]:
     earlier_s = loser.end_s.mid - winner.end_s.mid
     if earlier_s >= 1.0:
-        yield f"ends {hours(earlier_s)} earlier"
+        yield f"ends {duration(earlier_s)} earlier"
     (unit, more), (other, less) = money_of(loser), money_of(winner)
     if more - less > _LITTLE * more:
         if unit != other:

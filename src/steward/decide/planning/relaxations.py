@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from steward.decide.planning.candidates import Candidate, Candidates
+from steward.decide.planning.formatting import dollars, duration, name_of
 from steward.decide.planning.reasons import broken_limits
-from steward.decide.planning.words import dollars, hours, name_of
 from steward.model.planning.plan import Choice, PlanRequest
 
 __all__ = ["relaxations"]
@@ -40,7 +40,7 @@ def _deadline(request: PlanRequest, affordable: Sequence[Candidate]) -> Iterator
     )
     name = name_of(best.choice, request.now_s)
     yield (
-        f"a deadline {hours(late_s)} later: {name} then meets it with a chance of "
+        f"a deadline {duration(late_s)} later: {name} then meets it with a chance of "
         f"{request.deadline_chance:.0%}"
     )
     sure = max(affordable, key=lambda each: each.choice.deadline_chance or 0.0)
@@ -74,7 +74,7 @@ def _both(request: PlanRequest, found: Sequence[Candidate]) -> Iterator[str]:
         return
     late_s, usd, best = min(late, key=lambda each: each[:2])
     yield (
-        f"a deadline {hours(late_s)} later together with {dollars(usd - budget)} more budget: "
+        f"a deadline {duration(late_s)} later together with {dollars(usd - budget)} more budget: "
         f"{name_of(best, request.now_s)} is then feasible"
     )
 

@@ -4,6 +4,8 @@ Capacity on spot comes and goes; on-demand capacity is always there and dearer; 
 while. The choices of least expected cost are found by dynamic programming over (time left, work
 left, what runs, whether there is spot capacity). Running out of slack is never a choice: from each
 state that is reached, on-demand capacity still meets the deadline.
+
+Plans do not use it: a choice of theirs is one queue to the end, with interruptions by `durations`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from steward.store.catalog.faults import CatalogFaults
 from steward.store.catalog.files import (
     Examined,
     builtin_file,
+    catalog_files,
     examine,
     parse_catalog,
     read_packages,
@@ -24,6 +25,7 @@ __all__ = [
     "Examined",
     "Merged",
     "builtin_file",
+    "catalog_files",
     "catalog_text",
     "examine",
     "merge",

@@ -24,7 +24,7 @@ def test_the_recommended_choice_is_told_with_its_figures_and_a_picture() -> None
     assert "$4.00" in shown
     assert "<svg" in shown
     assert "no deadline" in shown
-    assert "95 % end by" in shown
+    assert "19 of 20 such jobs end by" in shown
 
 
 def test_names_of_sites_are_text() -> None:

@@ -30,7 +30,7 @@ from steward.learn.estimators.model_graphs.question import (
 )
 from steward.learn.estimators.model_graphs.sites import Site, plain_site
 
-__all__ = ["ModelEstimate", "Range", "estimate_model", "graph_of", "new_worker"]
+__all__ = ["EstimatedRange", "ModelEstimate", "estimate_model", "graph_of", "new_worker"]
 
 _RESERVED_SHARE = 1.1  # median of reserved over allocated on the measured rows
 _UNCERTAIN = {  # by tier: low and high of memory, and of time, beside what was measured
@@ -46,7 +46,7 @@ _WATTS_RANGE = (0.7, 1.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class EstimatedRange:
     """A value with its limits, and why they are as wide as they are."""
 
     low: float
@@ -63,11 +63,11 @@ class ModelEstimate:
     gpu: str
     tier: str
     parameters: int
-    allocated_bytes: Range
-    reserved_bytes: Range
-    device_bytes: Range
-    step_s: Range | None
-    energy_j_per_step: Range | None
+    allocated_bytes: EstimatedRange
+    reserved_bytes: EstimatedRange
+    device_bytes: EstimatedRange
+    step_s: EstimatedRange | None
+    energy_j_per_step: EstimatedRange | None
     fits: bool
     largest_batch: int | None
     gpus: int = 1
@@ -222,8 +222,10 @@ def _estimate(question: ModelQuestion, found: _Found, place: _Place) -> ModelEst
     )
 
 
-def _range(likely: float, limits: tuple[float, float], because: str) -> Range:
-    return Range(low=likely * limits[0], likely=likely, high=likely * limits[1], because=because)
+def _range(likely: float, limits: tuple[float, float], because: str) -> EstimatedRange:
+    return EstimatedRange(
+        low=likely * limits[0], likely=likely, high=likely * limits[1], because=because
+    )
 
 
 def _place_notes(place: _Place) -> list[str]:
@@ -259,14 +261,14 @@ def _device(
     place: _Place,
     needs: RankNeeds | None,
     because: str,
-) -> Range:
+) -> EstimatedRange:
     more = needs.context_bytes if needs else 0.0
     if place.site.context_bytes is not None:
         likely = reserved + place.site.context_bytes + more
         return _range(likely, ranges["device"], because)
     low, likely, high = (each + more for each in _OTHER_CONTEXT_BYTES)
     limits = ranges["reserved"]
-    return Range(
+    return EstimatedRange(
         low=reserved * limits[0] + low,
         likely=reserved + likely,
         high=reserved * limits[1] + high,
@@ -285,7 +287,7 @@ def _time(
     place: _Place,
     needs: RankNeeds | None,
     uncertain: tuple[float, float],
-) -> tuple[Range, Range]:
+) -> tuple[EstimatedRange, EstimatedRange]:
     known, site = place.known, place.site
     like = gpu_type(site.like)
     states = OPTIMIZERS[question.opt].states if question.trains else 0
@@ -313,7 +315,7 @@ def _time(
     time = _range(seconds, limits, f"{known.basis}; {because}")
     base, slope = known.power_shares
     watts = like.power_watts * max(0.15, base - slope * step.host_share) * place.plan.gpus
-    energy = Range(
+    energy = EstimatedRange(
         low=time.low * watts * _WATTS_RANGE[0],
         likely=seconds * watts,
         high=time.high * watts * _WATTS_RANGE[1],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from steward.decide.planning.words import amount, hours, way_name
+from steward.decide.planning.formatting import amount, duration, way_name
 from steward.errors import StewardError
 from steward.model.planning.plan import Choice, Plan
 from steward.planning.rows import (
@@ -65,8 +65,10 @@ def _figures(best: Choice, plan: Plan) -> Markup:
     return tag(
         "div",
         _figure("Recommended", f"{best.site}/{best.queue}", way_name(best.way)),
-        _figure("Ends", moment(best.end_s.mid), f"in {hours(best.end_s.mid - plan.request.now_s)}"),
-        _figure("In time", chance, f"95 % end by {moment(best.end_s.high)}"),
+        _figure(
+            "Ends", moment(best.end_s.mid), f"in {duration(best.end_s.mid - plan.request.now_s)}"
+        ),
+        _figure("In time", chance, f"19 of 20 such jobs end by {moment(best.end_s.high)}"),
         _figure("Cost", money(best), carbon),
         class_="st-figures st-planned",
     )

@@ -23,7 +23,7 @@ __all__ = ["plan_page"]
 
 TEXTS = (
     ("run_times", "How long it runs", "1xA100=8h..12h, 4xA100=2h..4h, cpu=30h"),
-    ("deadline", "Ends by", "12h from now, or 2026-12-01 18:00"),
+    ("deadline", "Ends by", "12h, or 2026-12-01 18:00"),
     ("budget", "Costs at most, USD", "50"),
     ("memory", "Memory of each node", "64 GB"),
     ("sites", "Only these sites", "all"),

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from steward.model.planning.plan import Choice, Way
 
-__all__ = ["amount", "dollars", "hours", "listed", "name_of", "way_name"]
+__all__ = ["amount", "dollars", "duration", "gpus_name", "listed", "name_of", "way_name"]
 
 
-def hours(value_s: float) -> str:
+def duration(value_s: float) -> str:
     """Write a length of time.
 
-    >>> hours(90.0), hours(7200.0), hours(40.0), hours(259_200.0)
+    >>> duration(90.0), duration(7200.0), duration(40.0), duration(259_200.0)
     ('1.5 min', '2 h', '40 s', '3 d')
     """
     for size, unit in ((2 * 86400.0, "d"), (3600.0, "h"), (60.0, "min")):
@@ -50,14 +50,23 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
+def gpus_name(gpus: int, gpu_model: str) -> str:
+    """Write how many GPUs of which model.
+
+    >>> gpus_name(4, "A100"), gpus_name(0, "")
+    ('4 x A100', 'no GPU')
+    """
+    return f"{gpus} x {gpu_model}" if gpus else "no GPU"
+
+
 def way_name(way: Way) -> str:
     """Write what a way takes."""
-    gpus = f"{way.gpus} x {way.gpu_model}" if way.gpus else "no GPU"
+    gpus = gpus_name(way.gpus, way.gpu_model)
     return gpus if way.batch is None else f"{gpus}, batch {way.batch}"
 
 
 def name_of(choice: Choice, now_s: float) -> str:
     """Write which choice is meant."""
     later = choice.start_s - now_s
-    start = f", started {hours(later)} later" if later > 0 else ""
+    start = f", started {duration(later)} later" if later > 0 else ""
     return f"{choice.site}/{choice.queue} ({way_name(choice.way)}{start})"

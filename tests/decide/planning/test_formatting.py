@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plans import HOUR_S, NOW_S, choice, way
-from steward.decide.planning.words import amount, dollars, hours, listed, name_of, way_name
+from steward.decide.planning.formatting import amount, dollars, duration, listed, name_of, way_name
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from steward.decide.planning.words import amount, dollars, hours, listed, name_o
     ],
 )
 def test_a_length_of_time_is_in_the_unit_that_people_use(value_s: float, text: str) -> None:
-    assert hours(value_s) == text
+    assert duration(value_s) == text
 
 
 @pytest.mark.parametrize(

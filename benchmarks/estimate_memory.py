@@ -3,7 +3,8 @@
 Leave models out (12 folds, three splits), and leave whole families out: the context's bytes and the
 limits come from the other rows. The rules of the trace (which operators keep what, workspaces) have
 no fitted number; they were written while looking at recordings of resnet18, resnet50, vit_b_16,
-gpt2 and llama-1b.
+gpt2 and llama-1b. The pad of the limits (`model_traces._PAD`) was chosen after these rows had shown
+5.3 % above the bound of reserved memory: only the hidden models judge it.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _peers(shared: Sequence[Row], compared: Sequence[dict[str, Any]]) -> dict[st
     """Return others' errors on the same rows, and ours beside MemTracker's."""
     chosen = [row for number, row in enumerate(shared) if number % _TRACKED == 0]
     tracked = mem_tracker_bytes(chosen, [question_of(row.record) for row in chosen])
-    # What the context takes is added: MemTracker counts tensors only.
+    # What the context takes, which none of them knows, is added.
     context = float(
         np.median(
             [r.measured("nvml_used_bytes") - r.measured("peak_reserved_bytes") for r in shared]
@@ -127,7 +128,13 @@ def _peers(shared: Sequence[Row], compared: Sequence[dict[str, Any]]) -> dict[st
     ]
     return {
         "accelerate_like": _off([(row, accelerate_like_bytes(row)) for row in shared]),
+        "accelerate_like_with_context": _off(
+            [(row, accelerate_like_bytes(row) + context) for row in shared]
+        ),
         "dnnmem_like": _off([(row, dnnmem_like_bytes(row)) for row in shared]),
+        "dnnmem_like_with_context": _off(
+            [(row, dnnmem_like_bytes(row, context)) for row in shared]
+        ),
         "torch_mem_tracker_with_context": _off(pairs),
         "torch_mem_tracker_rows": len(pairs),
         "torch_mem_tracker_failed": len(chosen) - len(pairs),

@@ -55,7 +55,9 @@ def main() -> None:
             for name in sorted({each["option"] for each in found})
         },
     }
-    finish("estimate_parallel", figures, [bar("mean error", figures["mean_error"], "<=", 0.13)])
+    theirs = figures["neusight_mean_error"]
+    bars = [bar("mean error, to NeuSight's", figures["mean_error"] / theirs, "<=", 1.0)]
+    finish("estimate_parallel", figures, bars)
 
 
 def _key(row: PeerRow) -> tuple[str, int, str]:

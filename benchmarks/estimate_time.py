@@ -101,7 +101,7 @@ def _unseen(
 
 
 def _repeats(found: Sequence[Row]) -> dict[str, float]:
-    """Return how far two measurements of one configuration lie apart: no answer beats that."""
+    """Return how far measurements of one configuration lie apart: an answer may be off by half."""
     groups: dict[tuple[str, ...], list[float]] = {}
     names = ("model", "mode", "batch", "seq", "amp", "grad_ckpt")
     for row in found:

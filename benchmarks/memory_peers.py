@@ -30,7 +30,7 @@ def accelerate_like_bytes(row: Row) -> float:
     return float(row.trace["parameter_bytes"]) * (4 if row.record["mode"] == "train" else 1)
 
 
-def dnnmem_like_bytes(row: Row) -> float:
+def dnnmem_like_bytes(row: Row, context_bytes: float = _CONTEXT_BYTES) -> float:
     """Return the peak of a graph walk: weights, outputs kept for the backward pass, allocator."""
     trains = row.record["mode"] == "train"
     allocator = CachingAllocator()
@@ -51,7 +51,7 @@ def dnnmem_like_bytes(row: Row) -> float:
             if not trains and before is not None:
                 allocator.free(before)
             before = number
-    return float(allocator.reserved_bytes + _CONTEXT_BYTES)
+    return float(allocator.reserved_bytes + context_bytes)
 
 
 def _product(shape: Sequence[int]) -> int:

@@ -6,9 +6,10 @@ from distributions that the planner does not see: it knows noisy forecasts of wa
 whose width it misjudges too, a mean time between interruptions that is off for every job, and the
 carbon forecasts that were issued before; carbon is counted by the intensities that came.
 
-Rivals: each site alone, the cheapest choice, the fastest one, and a random one. They know the same
-forecasts. A job that cannot run at a site (the time limit, or spot without checkpoints) goes to
-on-demand instances. Nothing was fitted here; the sites were written down once.
+Rivals: each site alone, the cheapest choice, the cheapest that is believed to be in time (by the
+middle of its end; with the chance that is asked), the fastest one, and a random one. They know the
+same forecasts. A job that cannot run at a site (the time limit, or spot without checkpoints) goes
+to on-demand instances. Nothing was fitted here; the sites were written down once.
 
 `loss` adds up money, 0.1 USD for each kg of CO2 and 20 USD for each missed deadline, which is what
 the planner is asked to keep small; the best site is the one with the least of it, in hindsight.
@@ -231,6 +232,14 @@ def _policies(rng: Rng) -> dict[str, Policy]:
     def fastest(_: PlanRequest, __: Outlook, found: list[Choice]) -> tuple[Choice, bool]:
         return min(found, key=lambda each: each.end_s.mid), True
 
+    def in_time(asked: PlanRequest, __: Outlook, found: list[Choice]) -> tuple[Choice, bool]:
+        deadline_s = asked.deadline_s or np.inf
+        return _cheapest_of([each for each in found if each.end_s.mid <= deadline_s], found)
+
+    def likely_in_time(_: PlanRequest, __: Outlook, found: list[Choice]) -> tuple[Choice, bool]:
+        likely = [each for each in found if (each.deadline_chance or 0.0) >= ASKED]
+        return _cheapest_of(likely, found)
+
     def anywhere(_: PlanRequest, __: Outlook, found: list[Choice]) -> tuple[Choice, bool]:
         return found[int(pick * len(found))], True
 
@@ -244,10 +253,19 @@ def _policies(rng: Rng) -> dict[str, Policy]:
     return {
         "planner": _planned,
         "cheapest": cheapest,
+        "cheapest in time": in_time,
+        "cheapest likely in time": likely_in_time,
         "fastest": fastest,
         "random": anywhere,
         **{f"only {name}": only(name) for name in (OWN, HPC, CLOUD, SPOT)},
     }
+
+
+def _cheapest_of(allowed: list[Choice], found: list[Choice]) -> tuple[Choice, bool]:
+    """Return the cheapest that is allowed; where none is, the fastest of all."""
+    if allowed:
+        return min(allowed, key=_usd), True
+    return min(found, key=lambda each: each.end_s.mid), False
 
 
 def _planned(request: PlanRequest, outlook: Outlook, found: list[Choice]) -> tuple[Choice, bool]:

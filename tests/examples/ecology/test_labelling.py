@@ -56,7 +56,7 @@ def test_doubt_is_one_between_two_equal_classes_and_nothing_with_one_class() -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 50)), max_size=40))
-def test_labels_never_exceed_their_share_of_what_has_arrived(
+def test_labels_are_the_share_of_what_has_arrived_and_never_more(
     days: list[tuple[int, int]],
 ) -> None:
     allowance, arrived, taken = Allowance(0.07), 0, 0
@@ -66,6 +66,9 @@ def test_labels_never_exceed_their_share_of_what_has_arrived(
         taken += allowance.take(wanted)
 
         assert taken <= 0.07 * arrived + 1e-6
+
+    taken += allowance.take(10_000)  # and what was saved up is not lost
+    assert taken > 0.07 * arrived - 1.0 - 1e-6
 
 
 def drifts_at(values: np.ndarray) -> int | None:

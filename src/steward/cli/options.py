@@ -31,6 +31,7 @@ __all__ = [
     "Limit",
     "Store",
     "add_site",
+    "choose_site",
     "chosen_site",
     "login_name",
     "now_s",
@@ -81,6 +82,12 @@ Site = Annotated[
         expose_value=False,
     ),
 ]
+
+
+def choose_site(name: str) -> None:
+    """Set the site that this command is about, unless a person named one."""
+    if name and not _site.get():
+        _site.set(name)
 
 
 def chosen_site() -> str:

@@ -197,7 +197,7 @@ def plan(  # noqa: PLR0913 - options of a command
     if html is not None:
         write_page(found, html)
     if as_json:
-        print_json(plan_record(found, made, notes, most=limit))
+        print_json(plan_record(found, known, made, notes, most=limit))
     else:
         print_warnings(notes)
         print_table(FRONT_COLUMNS, list(front_rows(found))[:limit], empty="no choice is feasible")

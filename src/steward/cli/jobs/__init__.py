@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from steward.cli.jobs.changing import add_changing
 from steward.cli.jobs.engines import Engine, JobEngine, SubmitRequest, job_engine
 from steward.cli.jobs.lines import JOB_COLUMNS, job_lines, job_rows
 from steward.cli.jobs.looking import add_looking
+from steward.cli.jobs.planned import by_plan
 from steward.cli.options import Config, Data, Json, Limit
 from steward.cli.output import print_json, print_lines, print_note, print_table
 
@@ -107,6 +109,17 @@ def submit(  # noqa: PLR0913 - options of a command
             text="Slurm: run in this running job of yours; `idle`: in any whose GPUs idle.",
         ),
     ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE",
+            help="Where and with what a plan says: the JSON of `estimate plan`.",
+        ),
+    ] = None,
+    choice: Annotated[
+        int, typer.Option("--choice", min=1, help="Which of the plan's choices.")
+    ] = 1,
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Slurm: the script without steward's shell around it.")
     ] = False,
@@ -133,6 +146,9 @@ def submit(  # noqa: PLR0913 - options of a command
     }  # fmt: skip
     given = {key: value for key, value in texts.items() if value is not None}
     given |= {key: "" for key, on in (("requeue", requeue), ("hold", hold)) if on}
+    if plan is not None:
+        engine, planned = by_plan(plan, choice, engine)
+        given = {**planned, **given}
     chosen = job_engine(engine, config, data)
     request = SubmitRequest(
         command=command,

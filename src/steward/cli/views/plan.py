@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from steward.cli.output import plain
 from steward.decide.planning.formatting import way_name
+from steward.model.planning.catalog import Catalog
 from steward.model.planning.plan import Choice, Plan
 from steward.planning.rows import nearest, note_lines, rejected_rows
 from steward.planning.scripts.job import Script
+from steward.planning.submission import submission_record
 from steward.planning.ways import BY_HAND
 
 __all__ = ["plan_lines", "plan_record"]
@@ -50,9 +53,16 @@ def _origins(front: Sequence[Choice]) -> Iterator[str]:
 
 
 def plan_record(
-    plan: Plan, scripts: Sequence[Script], notes: Sequence[str], *, most: int
+    plan: Plan, catalog: Catalog, scripts: Sequence[Script], notes: Sequence[str], *, most: int
 ) -> dict[str, Any]:
-    """Return the plan as JSON shows it; of those that lost, the nearest."""
+    """Return the plan as JSON shows it; of those that lost, the nearest.
+
+    `submit` of a choice is what `steward jobs submit --plan` does.
+    """
+    front = [
+        {**_fields(each), "submit": submission_record(each, plan.request, catalog)}
+        for each in plan.front
+    ]
     rejected = [
         {
             "site": each.site,
@@ -68,7 +78,7 @@ def plan_record(
     return {
         "feasible": bool(plan.front),
         "request": plain(plan.request),
-        "front": plain(plan.front),
+        "front": front,
         "why": plan.why,
         "rejected": rejected,
         "rejected_count": len(plan.rejected),
@@ -76,3 +86,7 @@ def plan_record(
         "notes": list(notes),
         "scripts": [{"name": each.name, "start": each.start} for each in scripts],
     }
+
+
+def _fields(choice: Choice) -> dict[str, Any]:
+    return {each.name: plain(getattr(choice, each.name)) for each in fields(choice)}

@@ -12,7 +12,16 @@ from steward.errors import StewardError
 from steward.model.planning.catalog import CatalogSite, Queue
 from steward.model.planning.plan import Choice, PlanRequest
 
-__all__ = ["PlannedJob", "Program", "Script", "comment_lines", "file_name", "safe_name"]
+__all__ = [
+    "PlannedJob",
+    "Program",
+    "Script",
+    "comment_lines",
+    "file_name",
+    "job_limit_s",
+    "safe_name",
+    "time_text",
+]
 
 _LIMIT_SHARE = 1.1  # of the longest run in 19 of 20 cases
 _SHORTEST_S = 600.0
@@ -65,11 +74,7 @@ class PlannedJob:
     @property
     def limit_s(self) -> float:
         """Return the time limit of one job: that of the queue for the links of a chain."""
-        most_s = self.queue.max_s
-        if most_s is not None and self.choice.links > 1:
-            return most_s
-        wanted_s = max(_SHORTEST_S, _LIMIT_SHARE * self.choice.run_s.high)
-        return wanted_s if most_s is None else min(wanted_s, most_s)
+        return job_limit_s(self.choice, self.queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,25 @@ class Script:
     name: str
     text: str
     start: str = ""
+
+
+def job_limit_s(choice: Choice, queue: Queue) -> float:
+    """Return the time limit to ask for: that of the queue for the links of a chain."""
+    most_s = queue.max_s
+    if most_s is not None and choice.links > 1:
+        return most_s
+    wanted_s = max(_SHORTEST_S, _LIMIT_SHARE * choice.run_s.high)
+    return wanted_s if most_s is None else min(wanted_s, most_s)
+
+
+def time_text(limit_s: float) -> str:
+    """Write a limit as Slurm does; whole minutes, and not above the limit of the queue.
+
+    >>> time_text(5430.0)
+    '1:30:00'
+    """
+    minutes = max(1, int(limit_s // 60))
+    return f"{minutes // 60}:{minutes % 60:02d}:00"
 
 
 def safe_name(text: str, *, most: int = 60) -> str:

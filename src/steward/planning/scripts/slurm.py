@@ -13,6 +13,7 @@ from steward.planning.scripts.job import (
     comment_lines,
     file_name,
     safe_name,
+    time_text,
 )
 
 __all__ = ["slurm_scripts"]
@@ -48,7 +49,7 @@ def _head(job: PlannedJob) -> Iterator[str]:
         "cpus-per-task": str(request.cores),
         "mem": f"{ceil(request.memory_bytes / _MIB)}M" if request.memory_bytes else "",
         "gpus-per-node": str(job.gpus_per_node) if choice.way.gpus else "",
-        "time": _time(job.limit_s),
+        "time": time_text(job.limit_s),
         "chdir": program.folder,
         "signal": f"TERM@{_warning_s(job)}" if request.saves else "",
         "open-mode": "append" if request.saves else "",
@@ -96,12 +97,6 @@ def _submit(job: PlannedJob, batch: str) -> Iterator[str]:
 def _warning_s(job: PlannedJob) -> int:
     """Return how long before its end a job is warned: enough to save twice."""
     return max(_LEAST_WARNING_S, ceil(2 * job.request.save_s))
-
-
-def _time(limit_s: float) -> str:
-    """Write a limit as Slurm does; whole minutes, and not above the limit of the queue."""
-    minutes = max(1, int(limit_s // 60))
-    return f"{minutes // 60}:{minutes % 60:02d}:00"
 
 
 def _word(value: str, name: str) -> str:

@@ -92,7 +92,7 @@ def _count(
 
 
 @njit
-def _search(
+def _search(  # noqa: C901 - one loop, compiled
     rows: Levels, weights: Numbers, widest: int, least: int, most: int
 ) -> tuple[Levels, Numbers, bool]:
     """Return all frequent itemsets, their counts, and whether there were at most `most`."""

@@ -1,7 +1,7 @@
-"""Serial episodes: after A begins, does B begin within so many seconds, and oftener than by chance?
+"""Serial episodes: does B begin within so many seconds of A, and oftener than by chance?
 
-Chance is what B does after any window of the same run. Per run, the surplus is the number of As that
-B follows, less the As times the share of windows that B follows; the runs' scatter gives the
+Chance is what B does after any window of the same run. Per run, the surplus is the number of As
+that B follows, less the As times the share of windows that B follows; the runs' scatter gives the
 significance, so that one long run does not decide.
 """
 
@@ -98,7 +98,7 @@ def find_episodes(
 
 
 @njit
-def _follow(
+def _follow(  # noqa: C901 - one loop, compiled
     lists: tuple[Numbers, Floats, Numbers, NDArray[np.int32]],
     within_s: float,
     followed: Numbers,

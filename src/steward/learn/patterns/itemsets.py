@@ -6,10 +6,11 @@ no item of the group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,12 @@ __all__ = [
     "Itemsets",
     "Kind",
     "add_counts",
+    "baskets_of",
     "count_items",
     "count_parts",
     "exact_share",
     "frequent_itemsets",
+    "items_of",
     "least_count",
     "selected",
 ]
@@ -178,32 +181,28 @@ def count_parts(
 
 def _row_ranges(baskets: Baskets, parts: int) -> list[tuple[int, int]]:
     cuts = np.linspace(0, len(baskets), max(1, parts) + 1).astype(int).tolist()
-    return list(zip(cuts, cuts[1:], strict=False))
+    return list(pairwise(cuts))
 
 
 def _count_cube_part(baskets: Baskets, part: tuple[int, int]) -> ItemCounts:
-    return count_cube(_rows(baskets, part))
+    return count_cube(baskets_of(baskets, slice(*part)))
 
 
 def _count_rows_part(baskets: Baskets, part: tuple[int, int]) -> ItemCounts:
-    return count_rows(_rows(baskets, part))
+    return count_rows(baskets_of(baskets, slice(*part)))
 
 
 def _unchanged(counts: ItemCounts) -> ItemCounts:
     return counts
 
 
-def _rows(baskets: Baskets, part: tuple[int, int]) -> Baskets:
-    rows = slice(*part)
-    return Baskets(
-        groups=baskets.groups,
-        level_names=baskets.level_names,
+def baskets_of(baskets: Baskets, rows: slice | NDArray[np.bool_]) -> Baskets:
+    """Return some of the windows."""
+    return replace(
+        baskets,
         levels=baskets.levels[rows],
-        runs=baskets.runs,
         run=baskets.run[rows],
         start_s=baskets.start_s[rows],
-        window_s=baskets.window_s,
-        labels=baskets.labels,
     )
 
 

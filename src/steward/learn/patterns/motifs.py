@@ -42,9 +42,7 @@ class Motifs:
     found: tuple[Motif, ...]
 
 
-def find_motifs(
-    baskets: Baskets, length: int, *, most: int = 5, radius: float = 0.1
-) -> Motifs:
+def find_motifs(baskets: Baskets, length: int, *, most: int = 5, radius: float = 0.1) -> Motifs:
     """Return the motifs of so many windows; in all occurrences `radius` of the cells may differ.
 
     Stretches in which nothing changes are no motif. Beyond 12,000 windows whole runs are left out,
@@ -93,9 +91,7 @@ def _beginnings(
     if last <= 0:
         return starts
     changes = np.concatenate(([0], np.cumsum((levels[1:] != levels[:-1]).any(axis=1))))
-    starts[:last] = (run[:last] == run[length - 1 :]) & (
-        changes[length - 1 :] > changes[:last]
-    )
+    starts[:last] = (run[:last] == run[length - 1 :]) & (changes[length - 1 :] > changes[:last])
     return starts
 
 

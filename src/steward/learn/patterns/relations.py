@@ -45,9 +45,7 @@ class Edge:
 def co_occurrence(baskets: Baskets) -> CoOccurrence:
     """Return how often all pairs of items occur together."""
     items, columns = [], []
-    for place, (group, names) in enumerate(
-        zip(baskets.groups, baskets.level_names, strict=True)
-    ):
+    for place, (group, names) in enumerate(zip(baskets.groups, baskets.level_names, strict=True)):
         for level, name in enumerate(names):
             items.append(Item(group=group, level=name))
             columns.append(np.packbits(baskets.levels[:, place] == level))

@@ -7,6 +7,8 @@ once. With constraints on time all ends are kept, each with the latest start tha
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +51,29 @@ def _count_next(table: Table, none: int, rows: NDArray[np.int64], counts: Number
 
 
 @njit
+def _grown(steps: NDArray[np.int32], found: Numbers, many: int) -> Any:  # noqa: ANN401 - both
+    """Return both with room for one more."""
+    if many < len(found):
+        return steps, found
+    return (
+        np.concatenate((steps, np.empty_like(steps))),
+        np.concatenate((found, np.empty_like(found))),
+    )
+
+
+@njit
+def _advance(table: Table, none: int, stack: Numbers, span: tuple[int, int], x: int) -> int:
+    """Write behind `span` of the stack where its rows go on after item x; return the new end."""
+    end = span[1]
+    for i in range(span[0], span[1]):
+        distance = table[stack[i], x]
+        if distance != none:
+            stack[end] = stack[i] + np.int64(distance) + 1
+            end += 1
+    return end
+
+
+@njit
 def search_table(
     table: Table, none: int, begin: Numbers, limits: tuple[int, int, int]
 ) -> tuple[NDArray[np.int32], Numbers, bool]:
@@ -75,16 +100,13 @@ def search_table(
             at[depth] += 1
         if at[depth] == items:
             depth -= 1
-            if depth >= 0:
-                pattern[depth] = -1
+            pattern[depth] = -1  # of depth -1: the last, which is -1
             continue
         x = at[depth]
         at[depth] += 1
         if many == most:
             return steps[:many], found[:many], False
-        if many == len(found):
-            steps = np.concatenate((steps, np.empty_like(steps)))
-            found = np.concatenate((found, np.empty_like(found)))
+        steps, found = _grown(steps, found, many)
         pattern[depth] = x
         steps[many] = pattern
         found[many] = counts[depth, x]
@@ -92,14 +114,9 @@ def search_table(
         if depth + 1 == longest:
             pattern[depth] = -1
             continue
-        end = first[depth + 1]
-        if len(stack) < end + counts[depth, x]:
+        if len(stack) < first[depth + 1] + counts[depth, x]:
             stack = np.concatenate((stack, np.empty_like(stack)))
-        for i in range(first[depth], first[depth + 1]):
-            distance = table[stack[i], x]
-            if distance != none:
-                stack[end] = stack[i] + np.int64(distance) + 1
-                end += 1
+        end = _advance(table, none, stack, (first[depth], first[depth + 1]), x)
         depth += 1
         first[depth + 1] = end
         at[depth] = 0
@@ -145,7 +162,7 @@ def _extend(
 
 
 @njit
-def search_constrained(
+def search_constrained(  # noqa: C901 - one loop, compiled
     moments: Numbers,
     moments_begin: Numbers,
     when: tuple[Floats, NDArray[np.int32], tuple[float, float, float]],
@@ -161,8 +178,8 @@ def search_constrained(
     steps = np.full((1024, longest), -1, np.int32)
     found = np.empty(1024, np.int64)
     many = 0
-    ends = np.empty(1024, np.int64)
-    starts = np.empty(1024, np.float64)
+    ends = np.empty(0, np.int64)
+    starts = np.empty(0, np.float64)
     first = np.zeros(longest + 2, np.int64)
     at = np.zeros(longest + 1, np.int64)
     follows = np.ones((items, items), np.bool_)  # pairs that may be frequent, once that is known
@@ -171,8 +188,7 @@ def search_constrained(
     while depth >= 0:
         if at[depth] == items:
             depth -= 1
-            if depth >= 0:
-                pattern[depth] = -1
+            pattern[depth] = -1  # of depth -1: the last, which is -1
             continue
         x = at[depth]
         at[depth] += 1
@@ -191,9 +207,7 @@ def search_constrained(
             continue
         if many == most:
             return steps[:many], found[:many], False
-        if many == len(found):
-            steps = np.concatenate((steps, np.empty_like(steps)))
-            found = np.concatenate((found, np.empty_like(found)))
+        steps, found = _grown(steps, found, many)
         pattern[depth] = x
         steps[many] = pattern
         found[many] = runs
@@ -201,13 +215,9 @@ def search_constrained(
         if depth + 1 == longest:
             pattern[depth] = -1
             continue
-        begin = first[depth + 1]
-        while len(ends) < begin + len(new_ends):
-            ends = np.concatenate((ends, np.empty_like(ends)))
-            starts = np.concatenate((starts, np.empty_like(starts)))
-        ends[begin : begin + len(new_ends)] = new_ends
-        starts[begin : begin + len(new_ends)] = new_starts
+        ends = np.concatenate((ends[: first[depth + 1]], new_ends))
+        starts = np.concatenate((starts[: first[depth + 1]], new_starts))
         depth += 1
-        first[depth + 1] = begin + len(new_ends)
+        first[depth + 1] = len(ends)
         at[depth] = 0
     return steps[:many], found[:many], True

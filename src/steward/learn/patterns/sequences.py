@@ -58,9 +58,7 @@ class SequenceSearch:
     @property
     def is_constrained(self) -> bool:
         """Return whether it matters when steps happen, and not only in which order."""
-        return (
-            self.contiguous or self.min_gap_s > 0 or min(self.max_gap_s, self.max_span_s) < inf
-        )
+        return self.contiguous or self.min_gap_s > 0 or min(self.max_gap_s, self.max_span_s) < inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +107,7 @@ def find_sequences(events: EventLists, search: SequenceSearch | None = None) -> 
             hint="ask for a larger support, fewer steps, or a shorter gap",
         )
     order = np.lexsort((*(steps.T[::-1]), -counts))
-    return Sequences(
-        items=events.items, runs=events.runs, steps=steps[order], counts=counts[order]
-    )
+    return Sequences(items=events.items, runs=events.runs, steps=steps[order], counts=counts[order])
 
 
 def closed_sequences(sequences: Sequences) -> Sequences:

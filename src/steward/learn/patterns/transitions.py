@@ -37,9 +37,7 @@ class GroupTransitions:
         """Return how long each level lasts in the mean; infinite where it was never left."""
         left = self.counts.sum(axis=1) - np.diag(self.counts)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(
-                left > 0, self.counts.sum(axis=1) / left * self.window_s, np.inf
-            )
+            return np.where(left > 0, self.counts.sum(axis=1) / left * self.window_s, np.inf)
 
     def bounds(self, before: int, after: int) -> tuple[float, float]:
         """Return the range of a share, were windows independent; for runs it is wider."""
@@ -64,17 +62,13 @@ def group_transitions(baskets: Baskets) -> tuple[GroupTransitions, ...]:
     """Return the transitions of each group between directly following windows of a run."""
     ordered, same = _ordered(baskets)
     found = []
-    for place, (group, names) in enumerate(
-        zip(baskets.groups, baskets.level_names, strict=True)
-    ):
+    for place, (group, names) in enumerate(zip(baskets.groups, baskets.level_names, strict=True)):
         before, after = ordered[:-1, place], ordered[1:, place]
         known = same & (before != ABSENT) & (after != ABSENT)
         pairs = before[known].astype(np.int64) * len(names) + after[known]
         counts = np.bincount(pairs, minlength=len(names) ** 2).reshape(len(names), len(names))
         found.append(
-            GroupTransitions(
-                group=group, levels=names, counts=counts, window_s=baskets.window_s
-            )
+            GroupTransitions(group=group, levels=names, counts=counts, window_s=baskets.window_s)
         )
     return tuple(found)
 

@@ -20,7 +20,9 @@ __all__ = ["Column", "read_names"]
 _REVEAL = re.compile(r"^(?P<source>[A-Za-z_]+):\s?(?P<body>.+?)\s*(?:\[(?P<unit>[^\[\]]*)\])?$")
 _LABELS = re.compile(r"^(?P<name>[A-Za-z_:][\w:.]*)\{(?P<labels>[^{}]*)\}$")
 _LABEL = re.compile(r"""(\w+)\s*=\s*["']?([^"',}]*)""")
-_FIELD_ID = re.compile(r"^dcgm[._-]?(?:fi[._-])?(?:field[._-])?(\d{1,5})(?:[._:-](\d{1,4}))?$", re.I)
+_FIELD_ID = re.compile(
+    r"^dcgm[._-]?(?:fi[._-])?(?:field[._-])?(\d{1,5})(?:[._:-](\d{1,4}))?$", re.I
+)
 _DEVICE_BEHIND = re.compile(r"^(?P<name>.+?)[._:/-](?:gpu)?(?P<number>\d{1,4})$", re.I)
 _INDEX = re.compile(r"^(?P<name>.+?)\.(?P<index>-|\d{1,4})\.(?P<rest>.+)$")
 _HOST_LABELS = ("hostname", "node", "host", "instance")

@@ -16,7 +16,16 @@ from steward.learn.patterns.sketches import Sketch
 
 __all__ = ["LEVELS", "Cuts", "cut", "levels_of"]
 
-LEVELS = ("falling", "zero", "low", "constant", "typical", "medium", "high", "full")  # in rising order
+LEVELS = (
+    "falling",
+    "zero",
+    "low",
+    "constant",
+    "typical",
+    "medium",
+    "high",
+    "full",
+)  # in rising order
 _TIE_SHARE = 1 / 3  # so many windows of one value would swallow a tercile
 _LEAST_SHARE = 0.05  # of windows in a level; a rarer one is joined to its neighbour
 
@@ -88,7 +97,7 @@ def _ties_apart(sketch: Sketch) -> tuple[list[tuple[str, Sketch]], list[str]]:
     if zero is not None and sketch.counts[zero] >= _TIE_SHARE * total:
         below, at = _slice(sketch, 0, zero), _slice(sketch, zero, zero + 1)
         rest = _slice(sketch, zero + 1, len(sketch.counts))
-        reasons.append(f"{at.total / total:.0%} of windows are exactly 0")
+        reasons.append(f"{at.total / total:.1%} of windows are exactly 0")
         few = below.total < _LEAST_SHARE * total
         pieces += [("zero", _slice(sketch, 0, zero + 1))] if few else []
         pieces += [] if few else [("falling", below), ("zero", at)]
@@ -97,9 +106,9 @@ def _ties_apart(sketch: Sketch) -> tuple[list[tuple[str, Sketch]], list[str]]:
         return [*pieces, *([("", rest)] if len(rest.counts) else [])], reasons
     share, value = rest.counts[tie] / total, float(rest.least[tie])
     if tie == len(rest.counts) - 1:
-        reasons.append(f"{share:.0%} of windows are exactly the greatest value, {value:g}")
+        reasons.append(f"{share:.1%} of windows are exactly the greatest value, {value:g}")
         return [*pieces, ("", _slice(rest, 0, tie)), ("full", _slice(rest, tie, tie + 1))], reasons
-    reasons.append(f"{share:.0%} of windows are exactly {value:g}")
+    reasons.append(f"{share:.1%} of windows are exactly {value:g}")
     return [*pieces, *_around(rest, tie, _LEAST_SHARE * total)], reasons
 
 

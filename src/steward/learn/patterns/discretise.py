@@ -17,7 +17,14 @@ from steward.learn.patterns.sketches import Sketch
 
 __all__ = ["CutTable", "Discretised", "discretise", "unit_differences"]
 
-_FACTORS = {100.0: "per cent", 1000.0: "1000", 1024.0: "KiB", 2.0**20: "MiB", 1e6: "10^6", 1e9: "10^9"}
+_FACTORS = {
+    100.0: "per cent",
+    1000.0: "1000",
+    1024.0: "KiB",
+    2.0**20: "MiB",
+    1e6: "10^6",
+    1e9: "10^9",
+}
 _NEAR = 0.2  # how far a logarithm of a ratio may be off
 CutTable = Mapping[tuple[str, str], Cuts]  # scope, group
 
@@ -29,6 +36,7 @@ class Discretised:
     baskets: Baskets
     cuts: CutTable
     absent: tuple[str, ...]  # groups without any value
+    constant: tuple[str, ...]  # groups of one level everywhere: left out, unless asked for
     empty_windows: int  # no group had a value
 
 
@@ -39,8 +47,12 @@ def discretise(
     size: int = 0,
     labels: Mapping[str, str] | None = None,
     given: CutTable | None = None,
+    keep_constant: bool = False,
 ) -> Discretised:
-    """Return the baskets of one window size. `given` cuts are used instead of learning them."""
+    """Return the baskets of one window size. `given` cuts are used instead of learning them.
+
+    An item that every window has doubles the itemsets and says nothing.
+    """
     names = value_names(plan)
     cuts = dict(given) if given else _learnt(found, names, size)
     measured = {
@@ -53,7 +65,11 @@ def discretise(
             where=plan.inputs[0].path if plan.inputs else "",
             hint="choose a smaller --window, or look at `steward learn quality`",
         )
-    level_names = [_united(names[group], cuts) for group in groups]
+    united = {group: _united(names[group], cuts) for group in groups}
+    constant = [group for group in groups if len(united[group]) < 2]
+    if not keep_constant and len(constant) < len(groups):
+        groups = [group for group in groups if group not in constant]
+    level_names = [united[group] for group in groups]
     runs, run, start_s, levels = _levels(found, size, groups, level_names, names, cuts)
     filled = (levels != ABSENT).any(axis=1)
     order = np.lexsort((start_s, run))
@@ -72,6 +88,7 @@ def discretise(
         baskets=baskets,
         cuts=cuts,
         absent=tuple(name for place, name in enumerate(names) if place not in measured),
+        constant=tuple(names[group] for group in constant),
         empty_windows=int((~filled).sum()),
     )
 
@@ -94,7 +111,7 @@ def _united(group: str, cuts: CutTable) -> tuple[str, ...]:
     return tuple(name for name in LEVELS if name in there)
 
 
-def _levels(  # noqa: PLR0913 - one table is filled from the others
+def _levels(
     found: Ingested,
     size: int,
     groups: Sequence[int],

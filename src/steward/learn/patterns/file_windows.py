@@ -95,7 +95,7 @@ def _name(place: int) -> pl.Expr:
 def read_windows(path: str, plan: WindowPlan, seen: Reading) -> FileWindows:
     """Read a file. What cannot be used is counted in `seen`; no table at all is an error."""
     table = open_table(path, seen)
-    roles = _Roles.of(table)
+    roles = Roles.of(table)
     columns = [each for each in read_names(table.names) if each.place not in roles.taken]
     selection = select_columns(columns, plan.groups)
     if not selection.columns:
@@ -114,7 +114,7 @@ def read_windows(path: str, plan: WindowPlan, seen: Reading) -> FileWindows:
         columns=len(selection.columns),
     )
     keys = _Keys(columns=roles.keys, host=roles.node)
-    rates = _Rates(columns=selection.columns)
+    rates = Rates(columns=selection.columns)
     rows = 0
     for block in _blocks(table, roles, selection, seen):
         rows += len(block)
@@ -147,7 +147,7 @@ def read_windows(path: str, plan: WindowPlan, seen: Reading) -> FileWindows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Roles:
+class Roles:
     """The columns that are no metrics: time, run, node, device."""
 
     time: int
@@ -160,7 +160,7 @@ class _Roles:
         return {self.time, *self.keys, *([] if self.device is None else [self.device])}
 
     @classmethod
-    def of(cls, table: Table) -> _Roles:
+    def of(cls, table: Table) -> Roles:
         lower = {name.strip().lower(): place for place, name in reversed([*enumerate(table.names)])}
         if any(long <= {*lower} for long in _LONG):
             raise StewardError(
@@ -182,7 +182,7 @@ class _Roles:
         device = next((lower[name] for name in ("entity", *_DEVICES) if name in lower), None)
         place = table.names.index(time)
         keys = tuple(dict.fromkeys(each for each in (run, node) if each not in (None, place)))
-        return cls(time=place, keys=keys, node=node, device=device)  # type: ignore[arg-type]
+        return cls(time=place, keys=keys, node=node, device=device)
 
 
 def _without_aliases(selection: Selection, seen: Reading) -> Selection:
@@ -209,7 +209,7 @@ def _without_aliases(selection: Selection, seen: Reading) -> Selection:
 
 
 def _blocks(
-    table: Table, roles: _Roles, selection: Selection, seen: Reading
+    table: Table, roles: Roles, selection: Selection, seen: Reading
 ) -> Iterator[pl.DataFrame]:
     counters = [each.place for each in selection.columns if each.counter]
     gauges = [each.place for each in selection.columns if not each.counter]
@@ -224,7 +224,7 @@ def _series(run: NDArray[np.int64], device: pl.Series) -> NDArray[np.int64]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Rates:
+class Rates:
     """Columns as float32; counters as rates, which go on from block to block within a run."""
 
     columns: Sequence[Column]
@@ -253,9 +253,7 @@ class _Rates:
                 found[place] *= np.float32(factor)
         if len(series):
             self._last_series = int(series[-1])
-        return np.nan_to_num(
-            found, copy=False, nan=np.nan, posinf=np.nan, neginf=np.nan
-        )
+        return np.nan_to_num(found, copy=False, nan=np.nan, posinf=np.nan, neginf=np.nan)
 
     def _rate(
         self,
@@ -299,7 +297,7 @@ def finished(fold: WindowFold, plan: WindowPlan, seen: Reading, path: str) -> li
     return found
 
 
-def _full_enough(  # noqa: PLR0913 - what a window is judged by
+def _full_enough(
     windows: Windows,
     plan: WindowPlan,
     window_s: float,

@@ -156,11 +156,18 @@ def _read_group(entry: Any) -> MetricGroup:  # noqa: ANN401 - whatever the YAML 
     if unknown:
         raise ValueError(f"has unknown keys: {', '.join(unknown)}")
     name, combine = entry.get("name"), entry.get("combine", "median")
-    match, at_most = entry.get("match"), entry.get("at_most")
+    at_most = entry.get("at_most")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError(f"its name is {name!r}; letters, digits, _ . - are possible")
     if combine not in get_args(Combine):
         raise ValueError(f"combine is {combine!r}")
+    patterns = _expressions(entry.get("match"))
+    if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int | float)):
+        raise ValueError(f"at_most is {at_most!r}, no number")
+    return MetricGroup(name=name, match=patterns, combine=combine, at_most=at_most)
+
+
+def _expressions(match: object) -> tuple[str, ...]:
     patterns = [match] if isinstance(match, str) else match
     if not isinstance(patterns, list) or not patterns:
         raise ValueError("`match` has no expression")
@@ -169,6 +176,4 @@ def _read_group(entry: Any) -> MetricGroup:  # noqa: ANN401 - whatever the YAML 
             re.compile(pattern)
         except (re.error, TypeError) as fault:
             raise ValueError(f"{pattern!r} is no expression: {fault}") from fault
-    if at_most is not None and (isinstance(at_most, bool) or not isinstance(at_most, int | float)):
-        raise ValueError(f"at_most is {at_most!r}, no number")
-    return MetricGroup(name=name, match=tuple(patterns), combine=combine, at_most=at_most)
+    return tuple(patterns)

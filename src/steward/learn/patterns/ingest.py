@@ -24,7 +24,7 @@ from steward.learn.patterns.sketches import Sketch, merge_sketches, sketch_of
 from steward.learn.patterns.store_windows import NodeRun, read_hour
 from steward.learn.patterns.table_blocks import Reading
 
-__all__ = ["GLOBAL", "Ingested", "IngestPlan", "RunWindows", "Scope", "ingest", "value_names"]
+__all__ = ["GLOBAL", "IngestPlan", "Ingested", "RunWindows", "Scope", "ingest", "value_names"]
 
 GLOBAL = "all"
 _MOST_NAMED = 10_000  # names of unknown columns, and files that cannot be read
@@ -228,14 +228,11 @@ def merge(one: Ingested, other: Ingested) -> Ingested:
     one.seen.faults.update(other.seen.faults)
     for fault, example in other.seen.examples.items():
         one.seen.examples.setdefault(fault, example)
-    for mine, more in (
-        (one.unmapped, other.unmapped),
-        (one.columns, other.columns),
-        (one.files_with, other.files_with),
-        (one.hardware, other.hardware),
-        (one.empty_runs, other.empty_runs),
-    ):
-        mine.update(more)
+    one.unmapped.update(other.unmapped)
+    one.columns.update(other.columns)
+    one.files_with.update(other.files_with)
+    one.hardware.update(other.hardware)
+    one.empty_runs.update(other.empty_runs)
     one.periods_s.update(other.periods_s)
     one.skipped |= other.skipped
     one.rows += other.rows

@@ -106,9 +106,7 @@ def read_hour(
     fold = WindowFold(
         windows_s=plan.windows_s,
         statistics=plan.statistics,
-        combine=Combiner(
-            groups=plan.groups, members=selection.members, statistics=plan.statistics
-        ),
+        combine=Combiner(groups=plan.groups, members=selection.members, statistics=plan.statistics),
         columns=len(selection.columns),
         aligned_s=HOUR_S,
     )
@@ -122,9 +120,7 @@ def read_hour(
         if not fold.period_s:
             entities = block[ENTITY].rank("dense").cast(pl.Int64).to_numpy()
             fold.period_s = usual_step(block[T_S].to_numpy(), entities)
-        fold.add(
-            block[T_S].to_numpy()[inside], run[inside], values.astype(np.float32)[:, inside]
-        )
+        fold.add(block[T_S].to_numpy()[inside], run[inside], values.astype(np.float32)[:, inside])
     return FileWindows(
         runs=tuple(keys.names),
         hosts=tuple(keys.hosts),

@@ -246,7 +246,9 @@ def _fitting(text: bytes, delimiter: str, table: Table, seen: Reading) -> bytes:
     lines = text.replace(b"\r", b"").split(b"\n")
     kept = [line for line in lines if line.count(mark) + 1 == table.width]
     filled = sum(1 for line in lines if line.strip())
-    seen.count(f"lines with more or fewer fields than {table.width}", table.path, filled - len(kept))
+    seen.count(
+        f"lines with more or fewer fields than {table.width}", table.path, filled - len(kept)
+    )
     return b"\n".join(kept) or mark * (table.width - 1)
 
 

@@ -114,9 +114,7 @@ class WindowFold:
             self._step(np.zeros(0), empty, values[:, :0], last=True)
             self._forget()
 
-    def _emit(
-        self, size: int, rows: _Rows, values: Floats, waiting: NDArray[np.bool_]
-    ) -> None:
+    def _emit(self, size: int, rows: _Rows, values: Floats, waiting: NDArray[np.bool_]) -> None:
         counts = np.diff(rows.edges)[~waiting]
         if not len(counts):
             return

@@ -147,4 +147,5 @@ def _repetition(rows: Floats) -> Floats:
     share = np.divide(lags, own, out=np.zeros_like(lags), where=own > 1e-12)
     after = np.maximum.accumulate(share < 0.0, axis=1)
     best = np.where(after, share, 0.0).max(axis=1)
-    return np.clip(best, 0.0, 1.0).astype(np.float32)
+    clipped: Floats = np.clip(best, 0.0, 1.0).astype(np.float32)
+    return clipped

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from steward.errors import StewardError, did_you_mean
 from steward.learn.patterns.baskets import Baskets
 
-__all__ = ["Sides", "before_and_after", "compared_sides", "read_labels", "with_labels"]
+__all__ = ["Sides", "before_and_after", "compared_sides", "with_labels"]
 
 _MOST_TARGETS = 32  # labels that are each compared with all others, those of most runs
 _SHOWN = 10
@@ -29,23 +27,6 @@ class Sides:
     against: str
     is_target: NDArray[np.bool_]
     is_other: NDArray[np.bool_]
-
-
-def read_labels(path: Path) -> Mapping[str, str]:
-    """Read a CSV file with the columns `run` and `label`."""
-    try:
-        with path.open(newline="", encoding="utf-8", errors="replace") as stream:
-            rows = csv.DictReader(stream)
-            if not {"run", "label"} <= {*(rows.fieldnames or ())}:
-                has = ", ".join(rows.fieldnames or ()) or "none"
-                raise StewardError(
-                    f"there are no columns 'run' and 'label'; it has {has}",
-                    where=str(path),
-                    hint="begin the file with the line: run,label",
-                )
-            return {row["run"]: row["label"] or "" for row in rows}
-    except csv.Error as fault:
-        raise StewardError(f"this is no CSV: {fault}", where=str(path)) from fault
 
 
 def with_labels(baskets: Baskets, labels: Mapping[str, str]) -> tuple[Baskets, int]:

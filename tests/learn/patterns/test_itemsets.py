@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_baskets import all_itemsets, any_baskets, baskets, pairs, windows_with
 
+from small_baskets import all_itemsets, any_baskets, baskets, pairs, windows_with
 from steward.batch import Workers
 from steward.errors import StewardError
 from steward.learn.patterns.baskets import ABSENT, Baskets

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_baskets import baskets
 
+from small_baskets import baskets
 from steward.errors import StewardError
 from steward.learn.patterns.baskets import ABSENT
 from steward.learn.patterns.episodes import find_episodes
@@ -192,7 +192,10 @@ def test_what_follows_within_seconds_is_an_episode_and_what_does_not_is_none() -
 
     found = find_episodes(known, 3.0)
 
-    names = {(found.items[a].group, found.items[b].group) for a, b in zip(found.first, found.then)}
+    names = {
+        (found.items[a].group, found.items[b].group)
+        for a, b in zip(found.first, found.then, strict=True)
+    }
     assert ("a", "b") in names
     assert all("c" not in pair for pair in names)
     best = int(np.argmax(found.lift))
@@ -257,5 +260,5 @@ def test_a_steady_stretch_and_one_across_two_runs_are_no_motif() -> None:
 
 
 def test_a_motif_of_one_window_is_refused() -> None:
-    with pytest.raises(StewardError, match="2 to 1,000|1 windows"):
+    with pytest.raises(StewardError, match="a motif of 1 windows"):
         find_motifs(baskets([[0]]), 1)

@@ -105,6 +105,7 @@ class _Tests:
     codes: NDArray[np.uint8]
     shares: Floats  # patterns x runs
     means: tuple[Floats, Floats]
+    effects: Floats  # the difference of means, in units of its error (Welch's t)
     p_values: Floats
     q_values: Floats
     family_p: Floats
@@ -192,10 +193,15 @@ def _tests(
 ) -> _Tests:
     high, p_values = _split_test(shares, target)
     progress(f"{search.permutations:,} permutations of run labels")
+    mine, others = shares[:, target], shares[:, ~target]
+    error = np.sqrt(
+        mine.var(axis=1, ddof=1) / mine.shape[1] + others.var(axis=1, ddof=1) / others.shape[1]
+    )
     return _Tests(
         codes=codes,
         shares=shares,
-        means=(shares[:, target].mean(axis=1), shares[:, ~target].mean(axis=1)),
+        means=(mine.mean(axis=1), others.mean(axis=1)),
+        effects=(mine.mean(axis=1) - others.mean(axis=1)) / np.maximum(error, 1e-12),
         p_values=p_values,
         q_values=adjusted(p_values, search.control),
         family_p=_family_p(high, target, p_values, search),
@@ -252,7 +258,7 @@ def _significant(tests: _Tests, search: ContrastSearch) -> list[int]:
     passes = (tests.q_values <= search.q) & (more >= search.growth * less)
     rows = np.flatnonzero(passes)
     lengths = np.count_nonzero(tests.codes[rows] != ABSENT, axis=1)
-    order = np.lexsort((lengths, -np.abs(here - elsewhere)[rows]))
+    order = np.lexsort((lengths, -np.abs(tests.effects[rows])))
     return [int(row) for row in rows[order]]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,8 +20,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from mining_peers import digest
 from numpy.typing import NDArray
+
+from mining_peers import digest, peak_mb
 from report import bar, finish, progress
 
 HERE = Path(__file__).parent
@@ -117,6 +117,7 @@ def bare_cube(levels: NDArray[np.uint8], share: float) -> tuple[Any, Any]:
 
 
 def steward_sequences(rows: NDArray[np.uint8], share: float) -> Any:  # noqa: ANN401 - Sequences
+    """Return all sequences of at most 5 steps."""
     from steward.learn.patterns.event_lists import symbol_lists  # noqa: PLC0415
     from steward.learn.patterns.sequences import (  # noqa: PLC0415
         SequenceSearch,
@@ -187,7 +188,7 @@ def measure_own(name: str, file: Path, share: float, repeats: int) -> dict[str, 
     result = {
         "cpu_s": median(cpus),
         "wall_s": median(walls),
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_mb(),
     }
     return result | _described(name, found)
 

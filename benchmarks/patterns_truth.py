@@ -1,9 +1,9 @@
 """Patterns planted in telemetry of Reveal's layout: all found, none invented.
 
 Runs are tables as Reveal's collector writes them (100 ms, `GPU: utilization.gpu.0.HOST[%]`), made
-into baskets by the way that real ones take. Training runs have a pattern across GPU, CPU and network
-that inference runs do not; in all runs a rise of CPU work is followed by GPU power. What nobody
-planted (other groups, and everything when run labels are permuted) must not be found.
+into baskets by the way that real ones take. Training runs have a pattern across GPU, CPU and
+network that inference runs do not; in all runs GPU temperature follows memory. What nobody planted
+(other groups, and everything when run labels are permuted) must not be found.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from report import bar, finish, progress
 
+from report import bar, finish, progress
 from steward.learn.patterns.baskets import Baskets
 from steward.learn.patterns.compared_runs import Sides
 from steward.learn.patterns.contrasts import Contrasts, ContrastSearch, find_contrasts
@@ -65,11 +65,13 @@ def write_run(path: Path, levels: NDArray[np.int64], rng: np.random.Generator) -
     """Write a run as Reveal's collector does: tabs, an unnamed time, 100 ms."""
     every = np.repeat(levels, ROWS_PER_S, axis=0)
     noise = rng.normal(0, 0.03, every.shape)
-    columns = {"": np.arange(len(every)) / ROWS_PER_S + 1_760_000_000}
+    columns = {"time": np.arange(len(every)) / ROWS_PER_S + 1_760_000_000}
     for metric, (name, (unit, low, high)) in enumerate(METRICS.items()):
         share = np.clip((every[:, metric] + 0.5) / 3 + noise[:, metric], 0, 1)
         columns[f"{name}.{HOST}[{unit}]"] = low + share * (high - low)
-    pl.DataFrame(columns).write_csv(path, separator="\t", float_precision=4)
+    _, *names = columns
+    rows = pl.DataFrame(columns).write_csv(separator="\t", float_precision=4, include_header=False)
+    path.write_text("\t".join(["", *names]) + "\n" + rows)
 
 
 def through_files(folder: Path, seed: int) -> Baskets:

@@ -194,8 +194,10 @@ def _record(baskets: Baskets, found: Contrasts, side: Sides, most: int) -> dict[
 def _show(found: Contrasts, top: int) -> None:
     print_lines(
         [
-            f"{found.target} ({found.target_runs} runs) against {found.against} "
-            f"({found.other_runs} runs): {len(found.found)} patterns, of {found.tested:,} tested"
+            (
+                f"{found.target} ({found.target_runs} runs) against {found.against} "
+                f"({found.other_runs} runs): {len(found.found)} patterns, of {found.tested:,} tested"
+            )
         ]
     )
     print_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +15,23 @@ from steward.cli.output import print_json, print_lines, print_note, print_table,
 if TYPE_CHECKING:
     from steward.learn.patterns.baskets import Baskets
     from steward.learn.patterns.episodes import Episodes
+    from steward.learn.patterns.event_lists import EventLists
     from steward.learn.patterns.motifs import Motifs
-    from steward.learn.patterns.sequences import Sequences
+    from steward.learn.patterns.sequences import Sequences, SequenceSearch
     from steward.learn.patterns.transitions import StateFlow
 
 __all__ = ["sequences"]
 
+_SUPPORT, _FEW, _MOST = 0.2, 20_000, 200_000  # share of the runs; sequences
+_WITH_EXAMPLES = 50  # of the best; a rule is suggested of these
+
 Support = Annotated[
-    float, typer.Option("--support", metavar="SHARE", help="Of the runs, at least.")
+    float | None,
+    typer.Option(
+        "--support",
+        metavar="SHARE",
+        help="Of the runs, at least; without it 0.2, or more where that finds too many.",
+    ),
 ]
 Longest = Annotated[int, typer.Option("--longest", min=1, max=10, help="Steps, at most.")]
 MinGap = Annotated[
@@ -57,7 +67,7 @@ def sequences(  # noqa: PLR0913 - a command's options are its parameters
     paths: Paths,
     *,
     window: Window = 5.0,
-    support: Support = 0.2,
+    support: Support = None,
     longest: Longest = 4,
     min_gap: MinGap = 0.0,
     max_gap: MaxGap = None,
@@ -83,34 +93,39 @@ def sequences(  # noqa: PLR0913 - a command's options are its parameters
     from steward.learn.patterns.sequences import (
         SequenceSearch,
         closed_sequences,
-        find_sequences,
+        find_bounded,
     )
     from steward.learn.patterns.significance import FEWEST_RUNS
     from steward.learn.patterns.transitions import group_transitions, state_flow
 
     gapped = SequenceSearch(
-        share=support,
+        share=support or _SUPPORT,
         longest=longest,
+        most=_FEW if support is None else _MOST,
         min_gap_s=min_gap,
         max_gap_s=inf if max_gap is None else max_gap,
         max_span_s=inf if max_span is None else max_span,
     )
-    contiguous = SequenceSearch(share=support, longest=longest, contiguous=True)
+    contiguous = replace(gapped, contiguous=True, min_gap_s=0.0, max_gap_s=inf, max_span_s=inf)
     kind = chosen(Events, events, "--events")
     source = read_source(paths, window)
     baskets = source.baskets
     with waiting("mining"):
         lists = event_lists(baskets, kind)
+        find = find_bounded if support is None else _found
+        searched = {"gapped": find(lists, gapped), "contiguous": find(lists, contiguous)}
         found = {
-            "gapped": find_sequences(lists, gapped),
-            "contiguous": find_sequences(lists, contiguous),
+            name: each if every else closed_sequences(each) for name, (each, _) in searched.items()
         }
-        if not every:
-            found = {name: closed_sequences(each) for name, each in found.items()}
         episodes = find_episodes(baskets, within, q=q)
         motifs = find_motifs(baskets, motif)
         flow = state_flow(baskets)
-    notes = []
+    notes = [
+        f"{name} sequences are in at least {used.share:.0%} of the runs, of at most {used.longest} "
+        "steps: with less there are too many"
+        for name, (_, used) in searched.items()
+        if used.share != (support or _SUPPORT)
+    ]
     if len(baskets.runs) < FEWEST_RUNS:
         notes.append(f"{len(baskets.runs)} runs are too few for episodes: {FEWEST_RUNS} are needed")
     if motifs.windows_left_out:
@@ -123,7 +138,7 @@ def sequences(  # noqa: PLR0913 - a command's options are its parameters
                 "found": {name: len(each) for name, each in found.items()},
                 "sequences": {name: _records(each, limit) for name, each in found.items()},
                 "episodes_found": len(episodes),
-                "episodes": _episode_records(episodes)[:limit],
+                "episodes": _episode_records(episodes, baskets)[:limit],
                 "episodes_tested": episodes.tested,
                 "transitions": [
                     {"group": each.group, "levels": list(each.levels),
@@ -145,6 +160,12 @@ def sequences(  # noqa: PLR0913 - a command's options are its parameters
         print_note(f"note: {note}")
 
 
+def _found(events: EventLists, search: SequenceSearch) -> tuple[Sequences, SequenceSearch]:
+    from steward.learn.patterns.sequences import find_sequences
+
+    return find_sequences(events, search), search
+
+
 def _records(found: Sequences, most: int) -> list[dict[str, Any]]:
     return [
         {
@@ -156,8 +177,11 @@ def _records(found: Sequences, most: int) -> list[dict[str, Any]]:
     ]
 
 
-def _episode_records(found: Episodes) -> list[dict[str, Any]]:
-    lift = found.lift
+def _episode_records(found: Episodes, baskets: Baskets) -> list[dict[str, Any]]:
+    from steward.learn.patterns.event_lists import event_lists
+    from steward.learn.patterns.evidence import sequence_examples
+
+    lift, events = found.lift, event_lists(baskets)
     return [
         {
             "first": item_record(found.items[found.first[row]]),
@@ -170,6 +194,11 @@ def _episode_records(found: Episodes) -> list[dict[str, Any]]:
             "runs": int(found.runs[row]),
             "p_value": float(found.p_values[row]),
             "q_value": float(found.q_values[row]),
+            "examples": sequence_examples(
+                baskets, events, (int(found.first[row]), int(found.then[row])), found.within_s
+            )
+            if row < _WITH_EXAMPLES
+            else {},
         }
         for row in range(len(found))
     ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from steward.errors import StewardError
 from steward.learn.patterns.baskets import ABSENT, Baskets
+from steward.learn.patterns.compared_runs import Sides
 from steward.learn.patterns.itemsets import (
     Item,
     ItemCounts,
@@ -27,7 +28,6 @@ from steward.learn.patterns.itemsets import (
 )
 from steward.learn.patterns.layers import layers_of
 from steward.learn.patterns.run_counts import run_counts, windows_per_run
-from steward.learn.patterns.compared_runs import Sides
 from steward.learn.patterns.significance import Control, adjusted, fisher_two_sided
 
 __all__ = ["Contrast", "ContrastSearch", "Contrasts", "find_contrasts"]

@@ -6,7 +6,7 @@ otherwise. Each step is one item.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -22,7 +22,7 @@ from steward.learn.patterns.sequence_search import (
     search_table,
 )
 
-__all__ = ["SequenceSearch", "Sequences", "closed_sequences", "find_sequences"]
+__all__ = ["SequenceSearch", "Sequences", "closed_sequences", "find_bounded", "find_sequences"]
 
 _MOST_TABLE_BYTES = 2**30
 Steps = NDArray[np.int32]
@@ -108,6 +108,19 @@ def find_sequences(events: EventLists, search: SequenceSearch | None = None) -> 
         )
     order = np.lexsort((*(steps.T[::-1]), -counts))
     return Sequences(items=events.items, runs=events.runs, steps=steps[order], counts=counts[order])
+
+
+def find_bounded(events: EventLists, search: SequenceSearch) -> tuple[Sequences, SequenceSearch]:
+    """Return the sequences and the search that found them: with more support if there are many."""
+    while True:
+        try:
+            return find_sequences(events, search), search
+        except StewardError:
+            if search.share == 1.0:
+                if search.longest == 1:
+                    raise
+                search = replace(search, longest=search.longest - 1)
+            search = replace(search, share=min(1.0, round(search.share * 1.5, 3)))
 
 
 def closed_sequences(sequences: Sequences) -> Sequences:

@@ -28,12 +28,14 @@ from steward.learn.patterns.inputs import Input, find_inputs
 from steward.learn.patterns.table_blocks import Reading, open_table
 from steward.learn.patterns.table_series import VALUE, series_of
 from steward.model.frame import ENTITY, T_S
+from steward.model.metrics import METRICS
 from steward.model.rules import Mode
 
 __all__ = ["LearntPattern", "Suggestion", "patterns_in", "suggest_rule"]
 
 _ALTERNATIVES = re.compile(r"\(([\w|]+)\)")
 _PLAIN = re.compile(r"[a-z][\w.]*")
+_RECORDED = frozenset(each.name for each in METRICS)
 _MOST_ROWS = 50_000  # of an example
 _MOST_TRIES = 9  # pairs of runs
 _OVER = {"median": "quantile by (node) (0.5, {})", "mean": "avg by (node) ({})",
@@ -228,7 +230,7 @@ def _condition(made: _Made, item: tuple[str, str], there: Sequence[str]) -> str:
     metrics = next((m for m in choices if {*m} & {*there}), choices[0])
     over = [
         _OVER[combine].format(
-            f"quantile_over_time(0.5, steward_{name.replace('.', '_')}[{_duration(made.window_s)}])"
+            f"quantile_over_time(0.5, {_in_promql(name)}[{_duration(made.window_s)}])"
         )
         for name in metrics
         if name in there
@@ -240,6 +242,12 @@ def _condition(made: _Made, item: tuple[str, str], there: Sequence[str]) -> str:
     if high != float("inf"):
         said = f"({said}) < {high:.6g}" if low != float("-inf") else f"{said} < {high:.6g}"
     return f"({said})"
+
+
+def _in_promql(metric: str) -> str:
+    """Return how an expression calls a metric; one that steward does not record, as it is."""
+    plain = metric.replace(".", "_")
+    return f"steward_{plain}" if metric in _RECORDED else plain
 
 
 def _duration(seconds: float) -> str:
@@ -260,10 +268,12 @@ def _rule(
     ]
     inner: dict[str, Any] = {"set": {"match": terms}}
     if len(terms) > 1:
-        terms[0]["origin"] = True  # type: ignore[assignment]  # beside the term
+        terms[0]["promql"]["event"] = {"origin": True}
         within = _duration(pattern.within_s + 2 * made.window_s)
         inner = {"sequence": {"window": within, "correlations": ["host"], "order": terms}}
     words = re.sub(r"[^A-Za-z0-9]+", "-", name).upper()
+    others = sorted(name for name in firing.columns[2:] if name not in _RECORDED)
+    unknown = f" steward does not record {', '.join(others)} itself." if others else ""
     cre = {
         "id": f"LEARNT-{words}",
         "severity": 3,
@@ -271,7 +281,8 @@ def _rule(
         "category": "learnt",
         "author": "",
         "tags": ["draft", "learnt"],
-        "description": f"{pattern.evidence} A draft: what it means is for a person to say.",
+        "description": f"{pattern.evidence}{unknown} A draft: what it means is for a "
+        "person to say.",
         "cause": "- Not known yet: a pattern is no cause.",
         "impact": "Not known yet.",
         "mitigation": "- Look at the runs that it names.",
@@ -289,7 +300,10 @@ def _try(rule: Mapping[str, Any], series: Sequence[pl.DataFrame | None], folder:
         (made / "rule.yaml").write_text(f"# Made by `steward rules suggest`: a draft.\n{text}")
         for table, file in zip(series, ("test.csv", "test-fp.csv"), strict=True):
             if table is not None:
-                table.write_csv(made / file)
+                others = {
+                    name: _in_promql(name) for name in table.columns[2:] if name not in _RECORDED
+                }
+                table.rename(others).write_csv(made / file)
         found = rule_folders(made, lenient=False)
         report = run_examples(found, mode=Mode.STRICT, proof_needed=True)
         if not report.passed:
@@ -334,15 +348,19 @@ def _frames(
 
 def _wide(each: Input, columns: frozenset[str]) -> Iterator[pl.DataFrame]:
     seen = Reading()
-    names = {
-        column.generic or column.name: column.metric
+    known = {
+        column.generic or column.name: column
         for column in read_names(open_table(each.path, seen).names)
         if column.metric in columns
     }
     for name, frame in series_of(each, seen):
-        if name in names:
-            metric = names[name]
-            entity = pl.col(ENTITY).replace("", "unnamed")
-            if metric.startswith("gpu."):
-                entity = entity.str.replace(r"/(\d+)$", "/gpu$1")
-            yield frame.select(T_S, entity, pl.col(VALUE).alias(metric))
+        column = known.get(name)
+        if column is None:
+            continue
+        entity = pl.col(ENTITY).replace("", "unnamed")
+        if column.metric.startswith("gpu."):
+            entity = entity.str.replace(r"/(\d+)$", "/gpu$1")
+        value = pl.col(VALUE)
+        if column.per_sample:  # counted since the last sample: by the time between two
+            value = value / pl.col(T_S).diff().over(ENTITY).median()
+        yield frame.select(T_S, entity, value.alias(column.metric))

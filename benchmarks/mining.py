@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from mining_peers import digest, peak_mb
 from report import bar, finish, progress
 
+_njit: Any = numba.njit
 HERE = Path(__file__).parent
 GROUPS, SHARE = 11, 0.01
 ITEMSET_PEERS = {
@@ -93,7 +94,7 @@ def steward_itemsets(levels: NDArray[np.uint8], share: float) -> tuple[Any, Any]
     return found.codes, found.counts
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@_njit  # type: ignore[untyped-decorator]
 def _bare_cube(levels: NDArray[np.uint8], cells: NDArray[np.int32]) -> None:
     for row in range(len(levels)):
         place = 0
@@ -128,7 +129,7 @@ def steward_sequences(rows: NDArray[np.uint8], share: float) -> Any:  # noqa: AN
     return find_sequences(events, SequenceSearch(share=share, longest=5))
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@_njit  # type: ignore[untyped-decorator]
 def _grow(table: Any, rows: Any, limits: Any, depth: int, found: Any) -> None:  # noqa: ANN401
     """One symbol after the other, as the prototype of the survey did it."""
     least, longest = limits
@@ -307,7 +308,9 @@ def compare_sequences(
     place: Path, peers: str, given: argparse.Namespace
 ) -> dict[str, dict[str, Any]]:
     """Return what each contender took on the survey's S, and on its M."""
-    sizes = {"S": ((1_000, 10, 20, 0.5), 0.02, ("prefixspan", "seq2pat"))}
+    sizes: dict[str, tuple[tuple[int, int, int, float], float, tuple[str, ...]]] = {
+        "S": ((1_000, 10, 20, 0.5), 0.02, ("prefixspan", "seq2pat"))
+    }
     if not given.quick:
         sizes["M"] = ((4_500, 40, 80, 1.45), 0.20, ())  # others took more than 5 minutes there
     found = {}

@@ -122,17 +122,14 @@ def suggest_rule(
     except StewardError as fault:
         return Suggestion(pattern=str(pattern), why_not=str(fault))
     why = "no run has the pattern" if not pattern.firing else "every run has the pattern"
-    pairs = islice(product(pattern.firing, pattern.silent), _MOST_TRIES)
-    for firing, silent in pairs:
-        series = [_series(telemetry, part, frozenset(columns)) for part in (firing, silent)]
-        empty = [part["run"] for part, table in zip((firing, silent), series, strict=True)
-                 if table is None]  # fmt: skip
-        if empty:
-            why = f"the telemetry has no samples of run {', '.join(map(str, empty))}"
-            continue
+    for firing, silent in islice(product(pattern.firing, pattern.silent), _MOST_TRIES):
+        proof = {
+            file: _series(telemetry, part, frozenset(columns))
+            for file, part in (("test.csv", firing), ("test-fp.csv", silent))
+        }
         for for_s in (made.window_s, 0.0):
-            rule, expressions = _rule(pattern, made, series[0], for_s, folder.name)
-            why = _try(rule, series, folder)
+            rule, expressions = _rule(pattern, made, proof["test.csv"], for_s, folder.name)
+            why = _try(rule, proof, folder)
             if not why:
                 return Suggestion(
                     pattern=str(pattern),
@@ -181,7 +178,8 @@ def _of_episode(each: Mapping[str, Any]) -> LearntPattern:
 def _made(source: Mapping[str, Any]) -> _Made:
     """Read how levels were made; baskets of another maker have no thresholds to compare with."""
     try:
-        bounds, scopes = {}, {}
+        bounds: dict[tuple[str, str], tuple[float, float]] = {}
+        scopes: dict[str, int] = {}
         for cut in source["cuts"]:
             edges = [float("-inf"), *cut["bounds"], float("inf")]
             scopes[cut["group"]] = scopes.get(cut["group"], 0) + 1
@@ -244,6 +242,11 @@ def _condition(made: _Made, item: tuple[str, str], there: Sequence[str]) -> str:
     return f"({said})"
 
 
+def _others(table: pl.DataFrame) -> list[str]:
+    """Return the metrics of a table that steward does not record itself."""
+    return [name for name in table.columns if name not in {T_S, ENTITY, *_RECORDED}]
+
+
 def _in_promql(metric: str) -> str:
     """Return how an expression calls a metric; one that steward does not record, as it is."""
     plain = metric.replace(".", "_")
@@ -262,7 +265,7 @@ def _rule(
         " and on (node) ".join(_condition(made, item, firing.columns) for item in items)
         for items in pattern.steps
     )
-    terms = [
+    terms: list[dict[str, dict[str, Any]]] = [
         {"promql": {"expr": each} | ({"for": _duration(for_s)} if for_s else {})}
         for each in expressions
     ]
@@ -272,7 +275,7 @@ def _rule(
         within = _duration(pattern.within_s + 2 * made.window_s)
         inner = {"sequence": {"window": within, "correlations": ["host"], "order": terms}}
     words = re.sub(r"[^A-Za-z0-9]+", "-", name).upper()
-    others = sorted(name for name in firing.columns[2:] if name not in _RECORDED)
+    others = _others(firing)
     unknown = f" steward does not record {', '.join(others)} itself." if others else ""
     cre = {
         "id": f"LEARNT-{words}",
@@ -291,19 +294,18 @@ def _rule(
     return {"rules": [{"cre": cre, "rule": inner}]}, expressions
 
 
-def _try(rule: Mapping[str, Any], series: Sequence[pl.DataFrame | None], folder: Path) -> str:
+def _try(rule: Mapping[str, Any], proof: Mapping[str, pl.DataFrame], folder: Path) -> str:
     """Test a rule on its series; move it into place if it passes, else return why it does not."""
     with tempfile.TemporaryDirectory(prefix="steward-rule-") as place:
         made = Path(place, folder.name)
         made.mkdir()
         text = yaml.safe_dump(dict(rule), sort_keys=False, allow_unicode=True, width=100)
         (made / "rule.yaml").write_text(f"# Made by `steward rules suggest`: a draft.\n{text}")
-        for table, file in zip(series, ("test.csv", "test-fp.csv"), strict=True):
-            if table is not None:
-                others = {
-                    name: _in_promql(name) for name in table.columns[2:] if name not in _RECORDED
-                }
-                table.rename(others).write_csv(made / file)
+        for file, table in proof.items():
+            if not len(table):
+                return f"the telemetry has no samples for {file}"
+            names = {name: _in_promql(name) for name in table.columns if name in _others(table)}
+            table.rename(names).write_csv(made / file)
         found = rule_folders(made, lenient=False)
         report = run_examples(found, mode=Mode.STRICT, proof_needed=True)
         if not report.passed:
@@ -316,17 +318,17 @@ def _try(rule: Mapping[str, Any], series: Sequence[pl.DataFrame | None], folder:
 # -- the proof ----------------------------------------------------------------------------------
 
 
-def _series(telemetry: Sequence[Path], part: Part, columns: frozenset[str]) -> pl.DataFrame | None:
-    """Return the samples of a part of a run, or None where the telemetry has none."""
+def _series(telemetry: Sequence[Path], part: Part, columns: frozenset[str]) -> pl.DataFrame:
+    """Return the samples of a part of a run, by time."""
     tables = [each for each in _frames(telemetry, part, columns) if len(each)]
     if not tables:
-        return None
+        return pl.DataFrame(schema={T_S: pl.Float64, ENTITY: pl.String})
     table = pl.concat(tables, how="diagonal_relaxed")
     known = [name for name in sorted(columns) if name in table.columns]
     kept = table.select(T_S, ENTITY, *known).filter(pl.any_horizontal(pl.col(known).is_not_null()))
     kept = kept.select(T_S, ENTITY, *(name for name in known if kept[name].count()))
     wide = kept.group_by(T_S, ENTITY).agg(pl.all().drop_nulls().first()).sort(T_S, ENTITY)
-    return wide.head(_MOST_ROWS) if len(wide) else None
+    return wide.head(_MOST_ROWS)
 
 
 def _frames(

@@ -129,7 +129,7 @@ def _confident(itemsets: Itemsets, search: RuleSearch) -> AssociationRules:
     rows, antecedents, consequents = [], [], []
     for places, row in _splits(itemsets, search.most_consequents):
         then = np.full((len(row), len(itemsets.groups)), ABSENT, np.uint8)
-        then[:, places] = itemsets.codes[np.ix_(row, places)]
+        then[:, places] = itemsets.codes[row][:, places]
         given = itemsets.codes[row].copy()
         given[:, places] = ABSENT
         before = itemsets.counts[itemsets.places_of(given)]

@@ -38,6 +38,7 @@ Flags = NDArray[np.bool_]
 _MOST_CELLS = 100_000_000  # patterns times runs, 13 bytes each
 _MOST_EXAMINED = 2_000  # of the significant patterns, the strongest
 _MOST_KEPT = 50
+_LEFT = 0.1  # of the windows of a side, so that what is left of them says something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ def find_contrasts(
     shares = run_counts(baskets, codes)[:, chosen] / windows[chosen]
     tests = _tests(codes, shares, target[chosen], search, progress)
     significant = _significant(tests, search)
-    kept, covers = significant, {}
+    kept, covers = significant, dict.fromkeys(significant, 0)
     if not search.redundant:
         kept, covers = _unexplained(baskets, tests, significant, (target, other))
     return Contrasts(
@@ -145,9 +146,7 @@ def find_contrasts(
         other_runs=int(other.sum()),
         tested=len(codes),
         significant=len(significant),
-        found=tuple(
-            _contrast(baskets, tests, row, target[chosen], covers.get(row, 0)) for row in kept
-        ),
+        found=tuple(_contrast(baskets, tests, row, target[chosen], covers[row]) for row in kept),
     )
 
 
@@ -278,11 +277,26 @@ def _unexplained(
         kept.append(row)
         code = tests.codes[row]
         without = ~((baskets.levels == code) | (code == ABSENT)).all(axis=1)
-        baskets = baskets_of(baskets, without)
-        differs = _differs(baskets, tests.codes[rest], sides, limit) if rest else []
+        if _much_is_left(baskets, without, sides):
+            baskets = baskets_of(baskets, without)
+            differs = _differs(baskets, tests.codes[rest], sides, limit)
+        else:  # it is nearly all that one side does: only its parts and extensions follow
+            differs = [not _is_related(code, tests.codes[each]) for each in rest]
         covers[row] = sum(not each for each in differs)
         rest = [each for each, still in zip(rest, differs, strict=True) if still]
     return kept, covers
+
+
+def _much_is_left(baskets: Baskets, kept: Flags, sides: tuple[Flags, Flags]) -> bool:
+    return all(
+        np.count_nonzero(side[baskets.run] & kept) >= _LEFT * np.count_nonzero(side[baskets.run])
+        for side in sides
+    )
+
+
+def _is_related(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> bool:
+    same = one == other
+    return bool((same | (one == ABSENT)).all() or (same | (other == ABSENT)).all())
 
 
 def _differs(

@@ -60,8 +60,10 @@ def cube_cells(sizes: tuple[int, ...]) -> int:
 def count_cube(baskets: Baskets) -> Cube:
     """Return the counts of all itemsets."""
     sizes = tuple(len(names) for names in baskets.level_names)
-    kind = np.int32 if len(baskets) <= _LARGEST else np.int64
-    cells = np.zeros(cube_cells(sizes), kind)
+    many = cube_cells(sizes)
+    cells: Counts = np.zeros(many, np.int32)
+    if len(baskets) > _LARGEST:
+        cells = np.zeros(many, np.int64)
     widths = np.array(sizes, np.int64)
     if not _fill(cells, np.ascontiguousarray(baskets.levels), widths):
         raise unnamed_level(baskets)

@@ -78,7 +78,7 @@ class Itemsets:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Return how many items each has."""
-        return np.count_nonzero(self.codes != ABSENT, axis=1)
+        return np.asarray(np.count_nonzero(self.codes != ABSENT, axis=1), np.int64)
 
     def items(self, row: int) -> tuple[Item, ...]:
         """Return the items of one itemset, in the order of the groups."""

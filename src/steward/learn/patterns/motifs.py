@@ -61,7 +61,7 @@ def find_motifs(baskets: Baskets, length: int, *, most: int = 5, radius: float =
     profile = np.full(kept, _FAR, np.int64)
     if starts.any():
         _profile(levels, starts, length, profile)
-    found = []
+    found: list[Motif] = []
     free = starts.copy()
     allowed = int(radius * cells)
     while len(found) < most:

@@ -52,7 +52,7 @@ def _set_bits(
 
 
 @njit
-def _ones(word: int) -> int:
+def _ones(word: np.uint64) -> np.uint64:
     """Return how many bits are set."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + (

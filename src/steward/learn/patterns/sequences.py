@@ -76,7 +76,7 @@ class Sequences:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Return how many steps each has."""
-        return np.count_nonzero(self.steps >= 0, axis=1)
+        return np.asarray(np.count_nonzero(self.steps >= 0, axis=1), np.int64)
 
     def of(self, row: int) -> tuple[Item, ...]:
         """Return the steps of one."""

@@ -64,11 +64,11 @@ def fisher_two_sided(both: Numbers, one: Numbers, other: Numbers, total: int) ->
     """Return twice the smaller of both one-sided p-values, at most 1."""
     more = fisher_greater(both, one, other, total)
     fewer = fisher_greater(one - both, one, total - other, total)
-    return np.minimum(1.0, 2 * np.minimum(more, fewer))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(more, fewer)), np.float64)
 
 
 def clustered_p(total: Floats, squares: Floats, runs: int) -> Floats:
-    """Return the one-sided p of a positive sum over runs, by their scatter.
+    """Return the one-sided p of a positive sum over runs, by their scatter (Student's t).
 
     What is summed is, per run, what was seen less what independence would give; `squares` is the
     sum of its squares. Windows of one run resemble each other: runs are what counts, however many
@@ -76,10 +76,11 @@ def clustered_p(total: Floats, squares: Floats, runs: int) -> Floats:
     """
     if runs < FEWEST_RUNS:
         return np.full(total.shape, np.nan)
+    scatter = np.maximum(squares - total**2 / runs, 0.0) * runs / (runs - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = total / np.sqrt(squares * runs / (runs - 1))
-    p_values: Floats = stats.t.sf(np.nan_to_num(score, nan=0.0), runs - 1)
-    return p_values
+        score = total / np.sqrt(scatter)
+    known = np.nan_to_num(score, nan=0.0, posinf=np.inf)
+    return np.asarray(stats.t.sf(known, runs - 1), np.float64)
 
 
 @njit

@@ -43,6 +43,8 @@ ITEMSET_PEERS = {
     5_000_000: ("pyfim_fpgrowth", "polars_pyfim"),
 }
 SPMF_CPU_S, PROTOTYPE_CPU_S = 26.0, 4.6  # of the survey, on data M: what SPMF took beside a table
+# On these data it misses 6 itemsets that all the others find, whatever its threshold is set to.
+KNOWN_WRONG = {"efficient_apriori"}
 PACKAGES = "mlxtend prefixspan PAMI pyspark efficient-apriori polars seq2pat"
 
 
@@ -252,7 +254,7 @@ def agree(results: dict[str, dict[str, Any]], ours: str) -> dict[str, bool]:
     return {
         name: each["checksum"] == results[ours]["checksum"]
         for name, each in results.items()
-        if "checksum" in each
+        if "checksum" in each and name not in KNOWN_WRONG
     }
 
 
@@ -278,10 +280,19 @@ def main() -> None:
     results = {
         "itemsets": itemsets,
         "sequences": sequences,
+        "differs": {
+            windows: [
+                name
+                for name, each in results.items()
+                if "checksum" in each and each["checksum"] != results["steward"]["checksum"]
+            ]
+            for windows, results in itemsets.items()
+        },
         "not_measured": "SPMF is in no package index: its PrefixSpan is compared by way of the "
         "table of next occurrences, which both the survey and this run measured on sequences of "
         f"the same size (there {PROTOTYPE_CPU_S} CPU-s, SPMF {SPMF_CPU_S}). Spark is run on the "
-        "4,400 windows only: the survey stopped waiting at 1 million after 244 s.",
+        "4,400 windows only: at 1 million it took the survey 244 s. efficient-apriori misses 6 "
+        "itemsets of 32,591 that all others find, and is left out of what has to agree.",
     }
     finish("mining", results, bars)
 

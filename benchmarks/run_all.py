@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 SHARED = {
     "history_rivals",
     "run_all",
+    "mining_peers",
     "report",
     "crash_trials",
     "demo_process",

@@ -95,7 +95,7 @@ def test_a_pattern_that_every_run_has_makes_no_rule(patterns: Path, tmp_path: Pa
         pattern["examples"]["silent"] = []
     (tmp_path / "p.json").write_text(json.dumps(found))
 
-    code, text, said = ask("rules", "suggest", tmp_path / "p.json", "--out", tmp_path / "r")
+    code, _, said = ask("rules", "suggest", tmp_path / "p.json", "--out", tmp_path / "r")
 
     assert code == 1
     assert "every run has the pattern" in said
@@ -141,7 +141,8 @@ def test_an_episode_is_two_steps_within_a_time() -> None:
         {
             "episodes": [
                 {
-                    "first": {"group": "a", "level": "high"}, "then": {"group": "b", "level": "low"},
+                    "first": {"group": "a", "level": "high"},
+                    "then": {"group": "b", "level": "low"},
                     "within_s": 10.0, "followed": 9, "times": 10, "runs": 8, "expected": 2.0,
                     "q_value": 0.001, "examples": {"firing": [], "silent": []},
                 }

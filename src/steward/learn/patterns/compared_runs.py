@@ -30,15 +30,20 @@ class Sides:
 
 
 def with_labels(baskets: Baskets, labels: Mapping[str, str]) -> tuple[Baskets, int]:
-    """Return the baskets with these labels, and how many runs have none."""
-    unlabelled = sum(1 for run in baskets.runs if not labels.get(run))
-    if unlabelled == len(baskets.runs):
+    """Return the baskets with these labels, and how many runs have none.
+
+    A run's part on one host (`run-7/n01`) has the label of the run, unless it has its own.
+    """
+    found = tuple(
+        labels.get(run) or labels.get(run.rpartition("/")[0]) or "" for run in baskets.runs
+    )
+    if not any(found):
         raise StewardError(
             "no run of the baskets has a label in the file",
             where="labels",
             hint=f"runs are called as in: {', '.join(baskets.runs[:3])}",
         )
-    return replace(baskets, labels=tuple(labels.get(run, "") for run in baskets.runs)), unlabelled
+    return replace(baskets, labels=found), found.count("")
 
 
 def before_and_after(baskets: Baskets, t_s: float) -> tuple[Sides, int]:

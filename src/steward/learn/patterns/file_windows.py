@@ -251,9 +251,11 @@ class Rates:
                 factor /= self.period_s or 1.0
             if factor != 1.0:
                 found[place] *= np.float32(factor)
+            if not np.isfinite(found[place].sum(dtype=np.float64)):  # NaN, or worse
+                found[place][np.isinf(found[place])] = np.nan
         if len(series):
             self._last_series = int(series[-1])
-        return np.nan_to_num(found, copy=False, nan=np.nan, posinf=np.nan, neginf=np.nan)
+        return found
 
     def _rate(
         self,

@@ -54,7 +54,8 @@ def _how(group: MetricGroup, statistic: Statistic) -> Combine:
 def _combined(rows: Floats, how: Combine) -> Floats:
     """Combine columns that are known; NaN where none is."""
     if len(rows) == 1:
-        return rows[0]
+        alone: Floats = rows[0]
+        return alone
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
     with np.errstate(invalid="ignore"):

@@ -81,7 +81,8 @@ def _values(
     noise = rng.standard_normal(len(kind), dtype=np.float32)
     values = np.round(level[kind] + 3 * noise, 3).astype(np.float32)
     if "utilization.gpu" in name:
-        return np.where(kind < 3, 0, np.where(kind < 6, 100, np.round(values))).astype(np.float32)
+        values = np.where(kind < 6, np.float32(100), np.round(values))
+        return np.where(kind < 3, np.float32(0), values)
     if "IPC" in name:
         return np.abs(values) / np.float32(50)
     if "bytes" in name or "packets" in name:

@@ -14,6 +14,7 @@ SHARED = {
     "report",
     "crash_trials",
     "demo_process",
+    "reveal_layout",
     "slurm_runs",
     "slurm_site",
     "small_training",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from steward.model.metric import COUNTER, KIB, Alias
 from steward.model.metrics import METRICS
@@ -86,10 +86,15 @@ class Column:
     host: str = ""
 
 
-def read_names(names: Sequence[str], *, host: str = "") -> list[Column]:
-    """Return what each column is. `host` is the file's, where the name of the file says it."""
-    hosts = _hosts(names) if not host else {host}
-    return [_column(place, name, hosts) for place, name in enumerate(names)]
+def read_names(names: Sequence[str]) -> tuple[Column, ...]:
+    """Return what each column is."""
+    return _read_names(tuple(names))
+
+
+@lru_cache(maxsize=16)  # files of one host have the same columns
+def _read_names(names: tuple[str, ...]) -> tuple[Column, ...]:
+    hosts = _hosts(names)
+    return tuple(_column(place, name, hosts) for place, name in enumerate(names))
 
 
 def _column(place: int, name: str, hosts: set[str]) -> Column:

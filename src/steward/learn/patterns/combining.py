@@ -47,17 +47,15 @@ class Combiner:
 
 def _how(group: MetricGroup, statistic: Statistic) -> Combine:
     """Return how columns are combined: a spread of a sum is not the sum of spreads."""
-    return (
-        "median"
-        if group.combine == "sum" and statistic not in ("median", "slope")
-        else (group.combine)
-    )
+    adds_up = statistic in ("median", "slope")
+    return group.combine if adds_up or group.combine != "sum" else "median"
 
 
 def _combined(rows: Floats, how: Combine) -> Floats:
     """Combine columns that are known; NaN where none is."""
     if len(rows) == 1:
-        return rows[0]
+        alone: Floats = rows[0]
+        return alone
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
     with np.errstate(invalid="ignore"):
@@ -73,5 +71,6 @@ def _combined(rows: Floats, how: Combine) -> Floats:
             low = np.take_along_axis(ordered, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
             high = np.take_along_axis(ordered, np.minimum(count // 2, len(rows) - 1)[None], axis=0)
             found = (low.astype(np.float64) + high[0]) / 2
-    known_only: Floats = np.where(count > 0, found, np.nan).astype(np.float32)
-    return known_only
+    result = np.empty(rows.shape[1], np.float32)
+    result[:] = np.where(count > 0, found, np.nan)
+    return result

@@ -13,7 +13,6 @@ from steward.errors import StewardError
 from steward.learn.patterns.baskets import ABSENT, Baskets
 from steward.learn.patterns.cuts import LEVELS, Cuts, cut, levels_of
 from steward.learn.patterns.ingest import Ingested, IngestPlan, value_names
-from steward.learn.patterns.sketches import Sketch
 
 __all__ = ["CutTable", "Discretised", "discretise", "unit_differences"]
 
@@ -26,6 +25,7 @@ _FACTORS = {
     1e9: "10^9",
 }
 _NEAR = 0.2  # how far a logarithm of a ratio may be off
+_QUANTILES = (0.05, 0.5, 0.95)
 CutTable = Mapping[tuple[str, str], Cuts]  # scope, group
 
 
@@ -158,25 +158,33 @@ def _labels(runs: Sequence[str], labels: Mapping[str, str] | None) -> tuple[str,
 
 
 def unit_differences(found: Ingested, plan: IngestPlan) -> list[str]:
-    """Return hosts whose values are those of the others times a factor of units."""
+    """Return hosts whose values, small and large ones, are the others' times a factor of units."""
     names = value_names(plan)
-    by_group: dict[int, dict[str, Sketch]] = {}
-    for (host, group), sketch in found.hosts.items():
-        by_group.setdefault(group, {})[host] = sketch
+    by_group: dict[int, dict[str, tuple[float, ...]]] = {}
+    for (host, group), sketch in sorted(found.hosts.items()):
+        quantiles = tuple(sketch.quantile(share) for share in _QUANTILES)
+        if quantiles[1] > 0 and quantiles[2] > 0:
+            by_group.setdefault(group, {})[host] = quantiles
     notes = []
     for group, hosts in sorted(by_group.items()):
-        middles = {host: abs(sketch.quantile(0.5)) for host, sketch in hosts.items()}
-        middles = {host: middle for host, middle in middles.items() if middle > 0}
-        if len(middles) < 2:
-            continue
-        usual = float(np.median(np.fromiter(middles.values(), float)))
-        for host, middle in sorted(middles.items()):
-            factor = next(
-                (f for f in _FACTORS if abs(abs(log(middle / usual)) - log(f)) < _NEAR), None
-            )
-            if factor is not None:
+        middles = sorted(each[1] for each in hosts.values())
+        usual = next(q for q in hosts.values() if q[1] == middles[(len(middles) - 1) // 2])
+        for host, own in hosts.items():
+            what = _factor(own, usual)
+            if what:
                 notes.append(
-                    f"{names[group]} of {host or 'an unnamed host'} is {middle:.4g} at the middle, "
-                    f"and {usual:.4g} is usual: a factor of {_FACTORS[factor]}?"
+                    f"{names[group]} of {host or 'an unnamed host'} is {own[1]:.4g} at the middle, "
+                    f"and {usual[1]:.4g} is usual: a factor of {what}?"
                 )
     return notes
+
+
+def _factor(own: Sequence[float], usual: Sequence[float]) -> str:
+    """Return which factor lies between two hosts' quantiles, "" if none does."""
+    logs = [log(a / b) for a, b in zip(own, usual, strict=True) if a > 0 and b > 0]
+    for factor, what in _FACTORS.items():
+        for sign in (1.0, -1.0):
+            off = [abs(each - sign * log(factor)) for each in logs]
+            if len(off) >= 2 and max(off) < _NEAR:
+                return what
+    return ""

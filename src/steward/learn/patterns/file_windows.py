@@ -27,6 +27,7 @@ _DEVICES = ("gpu", "gpu_id", "gpu_index", "gpuid", "device_index", "index", "uui
 _LONG = ({"metric", "value"}, {"metric_name", "value"}, {"__name__", "value"})
 _TOLERATED = 1.05  # of what no true value exceeds
 _PERCENT = 100.0
+_ROUNDING = 1e-3
 Floats = NDArray[np.float32]
 
 
@@ -251,9 +252,11 @@ class Rates:
                 factor /= self.period_s or 1.0
             if factor != 1.0:
                 found[place] *= np.float32(factor)
+            if not np.isfinite(found[place].sum(dtype=np.float64)):  # NaN, or worse
+                found[place][np.isinf(found[place])] = np.nan
         if len(series):
             self._last_series = int(series[-1])
-        return np.nan_to_num(found, copy=False, nan=np.nan, posinf=np.nan, neginf=np.nan)
+        return found
 
     def _rate(
         self,
@@ -305,9 +308,14 @@ def _full_enough(
     seen: Reading,
     path: str,
 ) -> Windows:
-    """Leave out windows with less than their share of rows: the ends of runs, and gaps."""
+    """Leave out windows with less than their share of rows or time: the ends of runs, and gaps.
+
+    Several devices may have rows of their own; so rows alone say too little.
+    """
     usual = max(1.0, np.floor(window_s / period_s + 0.5)) if period_s else 1.0
+    covered_s = np.minimum(windows.span_s + period_s * (1 + _ROUNDING), window_s)
     kept = windows.rows >= plan.least_share * usual
+    kept &= covered_s >= plan.least_share * min(window_s, usual * period_s)
     short = int((~kept).sum())
     seen.count(f"windows of {window_s:g} s with too few rows (ends of runs, gaps)", path, short)
     return _chosen(windows, kept)
@@ -318,6 +326,7 @@ def _chosen(windows: Windows, kept: NDArray[np.bool_]) -> Windows:
         run=windows.run[kept],
         number=windows.number[kept],
         rows=windows.rows[kept],
+        span_s=windows.span_s[kept],
         values=windows.values[kept] if len(windows.values) else windows.values,
     )
 

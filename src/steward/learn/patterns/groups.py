@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -96,14 +97,20 @@ class Selection:
 
 def select_columns(columns: Sequence[Column], groups: Sequence[MetricGroup]) -> Selection:
     """Return which columns make up which group."""
+    return _selected(tuple(columns), tuple(groups))
+
+
+@lru_cache(maxsize=16)  # files of one host have the same columns
+def _selected(columns: tuple[Column, ...], groups: tuple[MetricGroup, ...]) -> Selection:
     used: dict[int, int] = {}
     members: list[tuple[int, ...]] = []
     fits: set[int] = set()  # also those of a less preferred expression: they are known
+    lines = [_lines(column) for column in columns]
     for group in groups:
         chosen: list[Column] = []
         for pattern in group.match:
-            expression = re.compile(pattern)
-            found = [column for column in columns if _fits(expression, column)]
+            search = re.compile(pattern, re.MULTILINE).search
+            found = [column for column, line in zip(columns, lines, strict=True) if search(line)]
             fits.update(column.place for column in found)
             chosen = chosen or found
         members.append(tuple(used.setdefault(each.place, len(used)) for each in chosen))
@@ -115,9 +122,10 @@ def select_columns(columns: Sequence[Column], groups: Sequence[MetricGroup]) -> 
     )
 
 
-def _fits(expression: re.Pattern[str], column: Column) -> bool:
-    names = (column.metric, column.generic, column.name)
-    return any(name and expression.search(name) is not None for name in names)
+def _lines(column: Column) -> str:
+    """Return the names of a column, one a line: `^` and `$` of an expression fit each."""
+    names = dict.fromkeys((column.metric, column.generic, column.name))
+    return "\n".join(name.replace("\n", " ") for name in names if name)
 
 
 def load_groups(path: Path) -> tuple[MetricGroup, ...]:

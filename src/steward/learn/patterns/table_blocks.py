@@ -11,6 +11,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
@@ -24,6 +25,7 @@ __all__ = ["Reading", "Table", "is_remote", "open_table"]
 
 _TEXT_BYTES = 16 << 20
 _BLOCK_VALUES = 16 << 20  # values of a block of Parquet
+_SLICE_VALUES = 8 << 20  # that are looked at together: memory of this size is used again
 _FEWEST_ROWS = 1_000
 _LONGEST_LINE = 4 << 20
 _SPACES = re.compile(rb"[ \t]+")
@@ -67,7 +69,8 @@ class Table:
         types |= dict.fromkeys(chosen, pl.Float32()) | dict.fromkeys(exact, pl.Float64())
         source = _text_blocks if self.delimiter else _parquet_blocks
         for raw in source(self, types, seen):
-            yield _numbers(raw, types, self, seen)
+            rows = max(_FEWEST_ROWS, _SLICE_VALUES // max(1, len(types)))
+            yield from _numbers(raw, types, self, seen).iter_slices(rows)
 
 
 def is_remote(path: str) -> bool:
@@ -154,11 +157,12 @@ def _first_line(path: str) -> str:
     return "unnamed" + line  # Reveal's time has no name
 
 
-def _opened(path: str) -> BinaryIO:
-    raw = open(path, "rb")  # noqa: PTH123, SIM115 - the caller closes what it gets
-    packed = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    return cast("BinaryIO", gzip.GzipFile(fileobj=raw) if packed else raw)
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    with open(path, "rb") as raw:  # noqa: PTH123 - paths are text, as object stores have them
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=raw) if packed else raw)
 
 
 def _text_blocks(

@@ -34,7 +34,7 @@ def _series(each: Input, seen: Reading, most: int) -> Iterator[tuple[str, Frame]
     columns = [column for column in read_names(table.names) if column.place not in roles.taken]
     by_name: dict[str, list[Column]] = {}
     for column in columns:
-        by_name.setdefault(column.generic or column.name, []).append(column)
+        by_name.setdefault(column.metric or column.generic or column.name, []).append(column)
     rates = {name: Rates(columns=some) for name, some in by_name.items()}
     places = [column.place for column in columns]
     done = 0

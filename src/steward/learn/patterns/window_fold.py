@@ -20,11 +20,12 @@ Combined = Callable[[Mapping[Statistic, Floats]], Floats]  # columns become grou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Windows of one size: run, number since the run's beginning, rows, values by group."""
+    """Windows of one size, in the order of runs; `number` counts from the run's beginning."""
 
     run: NDArray[np.int64]
     number: NDArray[np.int64]
     rows: NDArray[np.int64]
+    span_s: NDArray[np.float64]  # from the first to the last row
     values: Floats  # windows x groups
 
 
@@ -103,7 +104,12 @@ class WindowFold:
             waiting = np.zeros(len(edges) - 1, np.bool_)
             waiting[held] = not last
             todo[size] = False
-            self._emit(size, _Rows(rows=rows, edges=edges, run=run, number=number), values, waiting)
+            self._emit(
+                size,
+                _Rows(rows=rows, edges=edges, run=run, number=number, t_s=t_s),
+                values,
+                waiting,
+            )
             if not last:
                 todo[size, rows[np.repeat(waiting, np.diff(edges))]] = True
         kept = np.flatnonzero(todo.any(axis=0))
@@ -116,10 +122,10 @@ class WindowFold:
 
     def _emit(self, size: int, rows: _Rows, values: Floats, waiting: NDArray[np.bool_]) -> None:
         counts = np.diff(rows.edges)[~waiting]
-        if not len(counts):
+        if not counts.sum():
             return
         order = rows.rows[np.repeat(~waiting, np.diff(rows.edges))]
-        edges = np.concatenate([[0], np.cumsum(counts)])
+        edges, t_s = np.concatenate([[0], np.cumsum(counts)]), rows.t_s[order]
         whole = order[-1] - order[0] + 1 == len(order) and bool((np.diff(order) > 0).all())
         block = values[:, order[0] : order[-1] + 1] if whole else values[:, order]
         figures = window_statistics(
@@ -131,6 +137,7 @@ class WindowFold:
                 run=rows.run[first],
                 number=rows.number[first],
                 rows=counts,
+                span_s=np.maximum.reduceat(t_s, edges[:-1]) - np.minimum.reduceat(t_s, edges[:-1]),
                 values=self.combine(figures),
             )
         )
@@ -147,6 +154,7 @@ class _Rows:
     edges: NDArray[np.int64]
     run: NDArray[np.int64]
     number: NDArray[np.int64]
+    t_s: NDArray[np.float64]
 
 
 def _in_windows(
@@ -175,13 +183,21 @@ def _united(found: Sequence[Windows]) -> Windows:
     """Put the windows of all blocks together; of one that was met twice the fuller stays."""
     if not found:
         none = np.zeros(0, np.int64)
-        return Windows(run=none, number=none, rows=none, values=np.zeros((0, 0), np.float32))
+        values = np.zeros((0, 0), np.float32)
+        return Windows(run=none, number=none, rows=none, span_s=np.zeros(0), values=values)
     run = np.concatenate([each.run for each in found])
     number = np.concatenate([each.number for each in found])
     rows = np.concatenate([each.rows for each in found])
     values = np.concatenate([each.values for each in found])
+    span_s = np.concatenate([each.span_s for each in found])
     order = np.lexsort((-rows, number, run))
     run, number = run[order], number[order]
     first = np.append(True, (np.diff(run) != 0) | (np.diff(number) != 0))
     kept = order[first]
-    return Windows(run=run[first], number=number[first], rows=rows[kept], values=values[kept])
+    return Windows(
+        run=run[first],
+        number=number[first],
+        rows=rows[kept],
+        span_s=span_s[kept],
+        values=values[kept],
+    )

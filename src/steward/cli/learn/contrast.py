@@ -68,7 +68,7 @@ def contrast(  # noqa: PLR0913 - a command's options are its parameters
     against: Against = None,
     before: Before = None,
     support: Support = 0.01,
-    longest: Longest = 4,
+    longest: Longest = 3,
     growth: Growth = 1.5,
     q: Q = 0.05,
     control: ControlOption = "bh",

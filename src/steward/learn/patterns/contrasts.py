@@ -1,9 +1,9 @@
 """Emerging patterns: what one kind of run does oftener than the others, and how surely.
 
 Runs are the unit. The share of its windows in which a run has a pattern is one observation; whether
-it is above the median of all runs is what Fisher's exact test compares between labels, and what
-labels are permuted against. Patterns are chosen for the test without looking at labels, so that
-the number of tests is known and the corrections hold.
+it is among the runs that have it most, or least, is what Fisher's exact test compares between
+labels, and what labels are permuted against. Patterns are chosen for the test without looking at
+labels, so that the number of tests is known and the corrections hold.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from steward.learn.patterns.itemsets import (
 )
 from steward.learn.patterns.layers import layers_of
 from steward.learn.patterns.run_counts import run_counts, windows_per_run
-from steward.learn.patterns.significance import Control, adjusted, fisher_two_sided
+from steward.learn.patterns.significance import Control, adjusted, fisher_greater
 
 __all__ = ["Contrast", "ContrastSearch", "Contrasts", "find_contrasts"]
 
@@ -46,7 +46,7 @@ class ContrastSearch:
     """Which contrasts are wanted. `q` is the share of false ones among them that is accepted."""
 
     share: float = 0.01  # of all windows: rarer patterns are not tested
-    longest: int = 4  # items
+    longest: int = 3  # items
     q: float = 0.05
     growth: float = 1.5  # at least so many times as often, or as seldom
     control: Control = Control.BH
@@ -190,7 +190,7 @@ def _tests(
     search: ContrastSearch,
     progress: Callable[[str], None],
 ) -> _Tests:
-    high, p_values = _split_test(shares, target)
+    most, least, p_values = _split_test(shares, target)
     progress(f"{search.permutations:,} permutations of run labels")
     mine, others = shares[:, target], shares[:, ~target]
     error = np.sqrt(
@@ -203,51 +203,60 @@ def _tests(
         effects=(mine.mean(axis=1) - others.mean(axis=1)) / np.maximum(error, 1e-12),
         p_values=p_values,
         q_values=adjusted(p_values, search.control),
-        family_p=_family_p(high, target, p_values, search),
+        family_p=_family_p((most, least), target, p_values, search),
     )
 
 
-def _split_test(shares: Floats, target: Flags) -> tuple[Flags, Floats]:
-    """Return which runs have each pattern oftener than the median run, and Fisher's p of that."""
-    high = shares > np.median(shares, axis=1, keepdims=True)
-    many = high.sum(axis=1).astype(np.int64)
-    both = high[:, target].sum(axis=1).astype(np.int64)
-    size = np.full(len(shares), int(target.sum()))
-    return high, fisher_two_sided(both, many, size, len(target))
+def _split_test(shares: Floats, target: Flags) -> tuple[Flags, Flags, Floats]:
+    """Return which runs have each pattern most and least, and Fisher's p of the target's share.
+
+    As many runs as the target has are most, or least: if all are the target's, p is the smallest
+    that so few runs can show. Both directions are tested.
+    """
+    size = int(np.count_nonzero(target))
+    if not 0 < size < len(target):
+        nothing = np.zeros(shares.shape, np.bool_)
+        return nothing, nothing, np.ones(len(shares))
+    ordered = np.sort(shares, axis=1)
+    most, least = shares > ordered[:, [-size - 1]], shares < ordered[:, [size]]
+    sizes = np.full(len(shares), size)
+    p_values = np.minimum(
+        *(
+            fisher_greater(side[:, target].sum(axis=1), side.sum(axis=1), sizes, len(target))
+            for side in (most, least)
+        )
+    )
+    return most, least, np.minimum(1.0, 2 * p_values)
 
 
-def _family_p(high: Flags, target: Flags, p_values: Floats, search: ContrastSearch) -> Floats:
+def _family_p(
+    splits: tuple[Flags, Flags], target: Flags, p_values: Floats, search: ContrastSearch
+) -> Floats:
     """Return how often the smallest p of all patterns is as small under permuted run labels."""
-    if not len(high) or not search.permutations:
+    if not len(p_values) or not search.permutations:
         return np.full(len(p_values), np.nan)
     rng = np.random.default_rng(search.seed)
     drawn = rng.permuted(np.tile(target, (search.permutations, 1)), axis=1).astype(np.float32)
-    many, kind = np.unique(high.sum(axis=1), return_inverse=True)
-    table = _fisher_table(many, int(target.sum()), len(target))
     smallest = np.ones(search.permutations)
     step = max(1, 20_000_000 // search.permutations)
-    for start in range(0, len(high), step):
-        rows = slice(start, start + step)
-        both = np.rint(high[rows].astype(np.float32) @ drawn.T).astype(np.int64)
-        smallest = np.minimum(smallest, table[kind[rows, None], both].min(axis=0))
-    smallest.sort()
+    for flags in splits:
+        many, kind = np.unique(flags.sum(axis=1), return_inverse=True)
+        table = _fisher_table(many, int(target.sum()), len(target))
+        for start in range(0, len(flags), step):
+            rows = slice(start, start + step)
+            both = np.rint(flags[rows].astype(np.float32) @ drawn.T).astype(np.int64)
+            smallest = np.minimum(smallest, table[kind[rows, None], both].min(axis=0))
+    smallest = np.sort(np.minimum(1.0, 2 * smallest))
     smaller = np.searchsorted(smallest, p_values * (1 + 1e-9), side="right")
-    return (1 + smaller) / (1 + search.permutations)
+    return np.asarray((1 + smaller) / (1 + search.permutations), np.float64)
 
 
 def _fisher_table(many: Numbers, size: int, runs: int) -> Floats:
-    """Return p for each number of high runs, and each number of these within the target."""
+    """Return the one-sided p for each number of flagged runs, and of these within the target."""
     both = np.arange(size + 1)
     grid_many, grid_both = np.repeat(many, len(both)), np.tile(both, len(many))
-    possible = (grid_both <= grid_many) & (grid_many - grid_both <= runs - size)
-    found = np.ones(len(grid_many))
-    found[possible] = fisher_two_sided(
-        grid_both[possible],
-        grid_many[possible],
-        np.full(int(possible.sum()), size),
-        runs,
-    )
-    return found.reshape(len(many), len(both))
+    sizes = np.full(len(grid_many), size)
+    return fisher_greater(grid_both, grid_many, sizes, runs).reshape(len(many), len(both))
 
 
 def _significant(tests: _Tests, search: ContrastSearch) -> list[int]:
@@ -305,7 +314,7 @@ def _differs(
     windows = windows_per_run(baskets)
     chosen = (sides[0] | sides[1]) & (windows > 0)
     shares = run_counts(baskets, codes)[:, chosen] / windows[chosen]
-    return [bool(p <= limit) for p in _split_test(shares, sides[0][chosen])[1]]
+    return [bool(p <= limit) for p in _split_test(shares, sides[0][chosen])[2]]
 
 
 def _contrast(baskets: Baskets, tests: _Tests, row: int, target: Flags, covers: int) -> Contrast:

@@ -192,14 +192,9 @@ def _record(baskets: Baskets, found: Contrasts, side: Sides, most: int) -> dict[
 
 
 def _show(found: Contrasts, top: int) -> None:
-    print_lines(
-        [
-            (
-                f"{found.target} ({found.target_runs} runs) against {found.against} "
-                f"({found.other_runs} runs): {len(found.found)} patterns, of {found.tested:,} tested"
-            )
-        ]
-    )
+    sides = f"{found.target} ({found.target_runs} runs) against {found.against}"
+    counts = f"{len(found.found)} patterns, of {found.tested:,} tested"
+    print_lines([f"{sides} ({found.other_runs} runs): {counts}"])
     print_table(
         ["share", "elsewhere", "growth", "AUROC", "q", "family p", "layers", "pattern"],
         [_row(each) for each in found.found[:top]],

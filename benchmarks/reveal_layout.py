@@ -79,14 +79,14 @@ def _values(
     if any(word in name for word in _STILL):
         return np.zeros(len(kind), np.float32)
     noise = rng.standard_normal(len(kind), dtype=np.float32)
-    values = np.round(level[kind] + 3 * noise, 3).astype(np.float32)
+    values: NDArray[np.float32] = np.round(level[kind] + 3 * noise, 3).astype(np.float32)
     if "utilization.gpu" in name:
-        values = np.where(kind < 6, np.float32(100), np.round(values))
-        return np.where(kind < 3, np.float32(0), values)
-    if "IPC" in name:
-        return np.abs(values) / np.float32(50)
-    if "bytes" in name or "packets" in name:
-        return np.where(kind < 4, np.float32(0), np.abs(values))
+        values[:] = np.round(values)
+        values[kind < 6], values[kind < 3] = 100, 0
+    elif "IPC" in name:
+        values /= np.float32(50)
+    elif "bytes" in name or "packets" in name:
+        values[kind < 4] = 0
     return values
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 from steward.learn.patterns.baskets import ABSENT, Baskets
 from steward.learn.patterns.cuts import LEVELS, Cuts, cut, levels_of
-from steward.learn.patterns.ingest import Ingested, IngestPlan, value_names
+from steward.learn.patterns.ingest import Ingested, IngestPlan, by_name, value_names
 
 __all__ = ["CutTable", "Discretised", "discretise", "unit_differences"]
 
@@ -129,11 +129,9 @@ def _levels(
         rows = slice(begin, begin + len(chunk.run))
         places = np.array([runs.setdefault(name, len(runs)) for name in chunk.runs], np.int32)
         run[rows], start_s[rows] = places[chunk.run], chunk.start_s
-        scopes = np.asarray(chunk.scopes)
-        for scope in np.unique(scopes):
-            inside = (scopes == scope)[chunk.run]
+        for scope, inside in by_name(chunk.scopes, chunk.run):
             for column, group in enumerate(groups):
-                cuts_here = cuts.get((str(scope), names[group]))
+                cuts_here = cuts.get((scope, names[group]))
                 if cuts_here is not None and cuts_here.names:
                     values = chunk.values[inside, group]
                     codes = _codes(values, cuts_here, level_names[column])

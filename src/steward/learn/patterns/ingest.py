@@ -7,8 +7,9 @@ of a file is one float32 per window and group, and a sketch per group and scope.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,16 @@ from steward.learn.patterns.sketches import Sketch, merge_sketches, sketch_of
 from steward.learn.patterns.store_windows import NodeRun, read_hour
 from steward.learn.patterns.table_blocks import Reading
 
-__all__ = ["GLOBAL", "IngestPlan", "Ingested", "RunWindows", "Scope", "ingest", "value_names"]
+__all__ = [
+    "GLOBAL",
+    "IngestPlan",
+    "Ingested",
+    "RunWindows",
+    "Scope",
+    "by_name",
+    "ingest",
+    "value_names",
+]
 
 GLOBAL = "all"
 _MOST_NAMED = 10_000  # names of unknown columns, and files that cannot be read
@@ -189,26 +199,33 @@ def _take(found: Ingested, each: Input, file: FileWindows, plan: IngestPlan) -> 
         found.windows[size].append(kept)
         _sketch(found, size, kept)
         if not size:
-            _sketch_hosts(found, kept, np.asarray(hosts))
+            _sketch_hosts(found, kept, hosts)
 
 
 def _sketch(found: Ingested, size: int, windows: RunWindows) -> None:
-    scopes = np.asarray(windows.scopes)
-    for scope in sorted({*windows.scopes}):
-        rows = slice(None) if len({*windows.scopes}) == 1 else (scopes == scope)[windows.run]
+    for scope, rows in by_name(windows.scopes, windows.run):
         for group in range(windows.values.shape[1]):
             sketch = sketch_of(windows.values[rows, group])
             if sketch.total:
-                _merge_into(found.sketches, (size, str(scope), group), sketch)
+                _merge_into(found.sketches, (size, scope, group), sketch)
 
 
-def _sketch_hosts(found: Ingested, windows: RunWindows, hosts: NDArray[np.str_]) -> None:
-    for host in np.unique(hosts)[:_MOST_HOSTS]:
-        rows = slice(None) if (hosts == host).all() else (hosts == host)[windows.run]
+def by_name(
+    names: Sequence[str], run: NDArray[np.int32]
+) -> Iterator[tuple[str, slice | NDArray[np.bool_]]]:
+    """Yield each name that runs have, and the windows of these runs."""
+    different = sorted({*names})
+    of = np.array([0]) if len(different) == 1 else np.asarray(names)
+    for name in different:
+        yield name, slice(None) if len(different) == 1 else (of == name)[run]
+
+
+def _sketch_hosts(found: Ingested, windows: RunWindows, hosts: Sequence[str]) -> None:
+    for host, rows in islice(by_name(hosts, windows.run), _MOST_HOSTS):
         for group in range(windows.values.shape[1]):
             sketch = sketch_of(windows.values[rows, group], limit=_COARSE)
             if sketch.total:
-                _merge_into(found.hosts, (str(host), group), sketch)
+                _merge_into(found.hosts, (host, group), sketch)
 
 
 def _merge_into(sketches: dict[Any, Sketch], key: object, sketch: Sketch) -> None:

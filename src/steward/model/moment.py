@@ -142,6 +142,7 @@ class Moment:
                     borrower=action.borrower,
                     gpus=receipt.gpus,
                     since_s=receipt.t_s,
+                    shared=action.way == "shared",
                 )
             )
         elif isinstance(action, CallBack):

@@ -70,7 +70,7 @@ class SlurmLending:
                 f"job {other.id} is {other.user}'s and steward runs as {user}: Slurm lets nobody "
                 f"else run steps there, not even root; a steward of {other.user}'s own can lend"
             )
-        if action.way != "beside":
+        if action.way in WAYS:
             return f"job {owner.id} cannot be {action.way} to lend its GPUs: {WAYS[action.way]}"
         nodes = {gpu.rpartition("/gpu")[0] for gpu in action.gpus}
         left_s = (owner.end_s or float("inf")) - self.wall_s()

@@ -573,7 +573,7 @@ def test_a_job_gives_up_whole_nodes() -> None:
 @pytest.mark.parametrize(
     ("now", "then", "why"),
     [
-        (["n1/gpu0", "n1/gpu1"], ["n1/gpu0"], "has n1"),  # as Slurm sees it, nothing changes
+        (["n1/gpu0", "n1/gpu1"], ["n1/gpu0"], "not single GPUs"),
         (["n1/gpu0", "n1/gpu1", "n2/gpu0"], ["n1/gpu0"], "whole nodes"),
         (["n1/gpu0", "n2/gpu0"], ["n2/gpu0"], "batch script runs"),
         (["n1/gpu0"], ["n1/gpu0", "n3/gpu0"], "more nodes"),

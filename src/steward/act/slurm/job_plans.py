@@ -222,18 +222,24 @@ class JobPlans:
     def resize(self, job: QueueEntry, action: Resize) -> Plan:
         """Take whole nodes from a running job: Slurm can do no more."""
         keep = _nodes_of(action.then)
-        if {*job.nodes} == {*keep}:
+        changed = _nodes_of({*action.now} ^ {*action.then})
+        partly = {*changed} & {*keep} & {*_nodes_of(action.now)}
+        if {*job.nodes} == {*keep} and not partly:
             return done(f"job {job.id} has {', '.join(keep)}")
-        if not job.runs:
-            return failed(f"job {job.id} is {job.state.lower()}, not running")
-        if {*keep} - {*job.nodes}:
-            return failed(f"Slurm does not give a running job more nodes (job {job.id})")
-        freed = {*action.now} - {*action.then}
-        if {*_nodes_of(freed)} & {*keep} or not keep:
-            return failed(f"Slurm takes whole nodes from a job, not single GPUs (job {job.id})")
-        if job.nodes[0] not in keep:
-            first = job.nodes[0]
-            return failed(f"job {job.id} cannot give up {first}, where its batch script runs")
+        first = job.nodes[0] if job.nodes else ""
+        faults = {
+            f"job {job.id} is {job.state.lower()}, not running": not job.runs,
+            f"Slurm does not give a running job more nodes (job {job.id})": bool(
+                {*keep} - {*job.nodes}
+            ),
+            f"Slurm takes whole nodes from a job, not single GPUs (job {job.id})": bool(
+                partly or not keep
+            ),
+            f"job {job.id} cannot give up {first}, where its batch script runs": first not in keep,
+        }
+        why = next((text for text, holds in faults.items() if holds), "")
+        if why:
+            return failed(why)
         text = f"job {job.id} goes on with {', '.join(keep)}"
         return done(text, changes.update_job(job.address, nodes=keep))
 

@@ -10,6 +10,7 @@ that is still there after steward was restarted. Words that are not ours are kep
 | `steward:job=TOKEN` | steward | the token that it was submitted with |
 | `steward:did=ID@RUN~T` | steward | the last decision about it, the run it was about, and when |
 | `steward:inside=24G` | owner | it may run in a job of the same user, with so much GPU memory |
+| `steward:suspend` | owner | the driver may suspend it for its user's jobs while its GPU idles |
 | `steward:lent=ID@J~T+N/0` | steward | it runs, or begins to, on GPU 0 of node N of job J |
 
 The owner may write any of these words, also those of steward: nothing here is proof of anything,
@@ -90,6 +91,7 @@ class JobMark:
     token: str = ""
     did: LastDecision | None = None
     inside_bytes: int | None = None  # on each GPU; None: it runs in no other job
+    suspend: bool = False
     lent: Borrowed | None = None
 
     @classmethod
@@ -116,6 +118,8 @@ class JobMark:
         name, _, value = word.removeprefix("steward:").partition("=")
         if name == "hold" and not value:
             return replace(self, hold=True)
+        if name == "suspend" and not value:
+            return replace(self, suspend=True)
         if name == "saves" and (not value or re.fullmatch("[0-9]{1,8}", value)):
             save_s = float(value) if value else DEFAULT_SAVE_S
             return replace(self, save_s=min(save_s, MOST_SAVE_S))
@@ -147,6 +151,7 @@ class JobMark:
         words = [f"steward:job={self.token}"] if self.token else []
         words += [f"steward:saves={self.save_s:.0f}"] if self.save_s is not None else []
         words += ["steward:hold"] if self.hold else []
+        words += ["steward:suspend"] if self.suspend else []
         gib = 0 if self.inside_bytes is None else self.inside_bytes // _GIB
         words += [f"steward:inside={gib}G"] if gib else []
         words += [f"steward:{each.word}" for each in (self.lent, self.did) if each is not None]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from steward.act.slurm.job_plans import JobPlans
-from steward.act.slurm.plan import Plan, begun, credible, done, failed, was_requeued
+from steward.act.slurm.plan import Plan, begun, credible, done, failed
 from steward.act.slurm.stopped_jobs import REST_S
 from steward.clients.slurm import changes
 from steward.clients.slurm.asked_gpus import AskedGpus
@@ -85,7 +85,7 @@ class RestartPlans:
             return replace(plan, noted=known)
         if job.waits:
             return self._waiting(known, did.t_s + (did.save_s or 0.0), t_s)
-        if job.runs and was_requeued(job, did, decision):
+        if job.runs and job.restarts and job.submit_s != did.run:
             return done(f"job {job.id} runs on {', '.join(job.nodes)}")
         return self._held.preempt(job, decision, t_s)
 

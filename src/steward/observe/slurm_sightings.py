@@ -98,12 +98,15 @@ class SlurmSightings:
         )
 
     def _shape(self, job: SlurmJob) -> JobShape:
+        least, most = job.mark.gpu_range or (job.gpus, job.gpus)
         return JobShape(
             gpus=job.gpus,
             gpu_memory_bytes=job.mark.inside_bytes or 0,
             cpus=job.cpus,
             memory_bytes=job.memory_bytes,
             gpu_models=tuple(self._models.get(each, each) for each in job.gpu_types),
+            min_gpus=least if least <= job.gpus <= most else 0,
+            max_gpus=most if least <= job.gpus <= most else 0,
         )
 
     def _places(self, job: SlurmJob) -> tuple[str, ...]:

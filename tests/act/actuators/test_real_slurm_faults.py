@@ -188,7 +188,7 @@ def test_a_stop_while_the_controller_cannot_write_happens_once_also_over_its_res
 # -- clocks that differ ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ahead_s", [90.0, 3600.0])
+@pytest.mark.parametrize("ahead_s", [90.0, 1800.0])
 def test_a_steward_whose_clock_is_ahead_stops_moves_and_resumes_a_job_once_each(
     bed: SlurmBed, tmp_path: Path, ahead_s: float
 ) -> None:
@@ -206,6 +206,17 @@ def test_a_steward_whose_clock_is_ahead_stops_moves_and_resumes_a_job_once_each(
     assert results == ["done", "done", "done"], (stopped.text, resumed.text, moved.text)
     assert runs_on(bed, job) != second
     assert restarts_of(bed, job) == 2
+
+
+def test_a_job_whose_time_limit_seems_to_be_over_is_left_alone(
+    bed: SlurmBed, tmp_path: Path
+) -> None:
+    job, steward = submit(bed), Steward(bed, tmp_path, ahead_s=3600.0)
+
+    said = steward.carried_out(Preempt(job=JobId(job), gpus=(GpuId("n1/gpu0"),)))
+
+    assert (said.result, "ended by its time limit" in said.text) == ("failed", True)
+    assert (bed.state_of(job), restarts_of(bed, job)) == ("RUNNING", 0)
 
 
 def test_a_steward_whose_clock_is_behind_leaves_alone_what_is_younger_and_says_so(

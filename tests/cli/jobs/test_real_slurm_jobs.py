@@ -233,6 +233,53 @@ def test_a_training_is_saved_preempted_and_goes_on_where_it_was(
     assert states == ["submitted", "running", "preempted", "resumed", "finished"]
 
 
+def test_a_training_that_finds_no_room_to_save_goes_on_and_is_stopped_when_there_is(
+    bed: SlurmBed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=512k", "tmpfs"]
+    if subprocess.run(["mount", *options, str(place)], check=False).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        monkeypatch.chdir(place)
+        script = place / "train.sh"
+        training = f"{sys.executable} {TRAINING} 400 1 8"
+        whole = subprocess.run(
+            training.split(), env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True,
+            text=True, check=True,
+        )  # fmt: skip
+        script.write_text(
+            f"#!/bin/bash\n#SBATCH --time=20\nexport PYTHONPATH={SOURCE}\n{training} 0.1\n"
+        )
+        id_ = submit(bed, script)
+        until(lambda: shown(bed, id_)["can_save"], why="a training that can save")
+        fill(place / "full")
+        refused = jobs(bed, "preempt", id_)
+        state = bed.state_of(id_)
+        (place / "full").unlink()
+        stopped = jobs(bed, "preempt", id_)
+        resumed = jobs(bed, "resume", id_)
+        code = jobs(bed, "wait", id_).code
+        log = jobs(bed, "logs", id_).out
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+    assert (refused.code != 0, state) == (True, "RUNNING"), refused.out
+    assert "space" in refused.err.lower()
+    assert (stopped.code, resumed.code, code) == (0, 0, 0), stopped.err
+    assert whole.stdout.strip() in log.split()
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 512)
+        except OSError:
+            return
+
+
 @pytest.mark.parametrize("how", [(), ("--as-is",)], ids=["wrapped", "as it is"])
 def test_the_log_of_a_requeued_job_keeps_its_beginning(
     bed: SlurmBed, tmp_path: Path, how: tuple[str, ...]

@@ -25,6 +25,7 @@ from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import JobState
+from steward.model.metrics import aliases_from
 from steward.model.moment import Moment
 from steward.observe.collectors.slurm import Slurm as SlurmCollector
 from told import steward
@@ -45,6 +46,9 @@ last = None
 while not (folder / "finish").exists():
     time.sleep(0.1)
     step += 1
+    draft = folder / "progress.tmp"
+    draft.write_text(json.dumps({"step": step, "written_s": time.time()}))
+    draft.rename(folder / "progress.json")
     request = folder / "request.json"
     asked = json.loads(request.read_text())["id"] if request.exists() else None
     if asked != last:
@@ -246,7 +250,10 @@ def look(collector: SlurmCollector, moment: Moment) -> None:
         found = collector.collect(time.time())
         return found if found.health else None
 
-    moment.fold(until(seen, why="a look"))
+    found = until(seen, why="a look")
+    names = aliases_from(collector.vocabulary)
+    canonical = {each: names[each][0].name for each in found.frame.columns if each in names}
+    moment.fold(replace(found, frame=found.frame.rename(canonical)))
 
 
 def test_the_view_shows_the_loan_until_its_owner_stirs_and_the_policy_calls_it_back(
@@ -274,12 +281,14 @@ def test_the_view_shows_the_loan_until_its_owner_stirs_and_the_policy_calls_it_b
     idle = decided(0.0)
     seen = moment.view(time.time())
     job = seen.details[JobId(borrower)]
+    steps = float(seen.jobs.step_count[seen.jobs.ids == borrower][0])
     (stirred,) = decided(0.5)
     returned = carried_out(slurm, stirred)
     look(collector, moment)
     after = moment.view(time.time())
 
     assert idle == ()
+    assert steps > 0.0  # from the folder of the job
     assert (job.state, job.gpus) == (JobState.RUNNING, ("n1/gpu5",))
     assert [each.borrower for each in seen.loans] == [borrower]
     assert "uses its GPUs again" in stirred.because

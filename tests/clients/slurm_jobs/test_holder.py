@@ -7,16 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from patience import LONG_S, until
 from steward.clients.slurm_jobs import holder
-from steward.clients.slurm_jobs.holder import REFUSAL, RESUMED, SUSPENDED, WOKE
+from steward.clients.slurm_jobs.holder import ALIVE, REFUSAL, RESUMED, SUSPENDED, WOKE
 
-SLEEPS = "import time; time.sleep(600)"
 SAVES = """\
 import json, pathlib, sys, time
 top = pathlib.Path(sys.argv[1])
@@ -67,13 +65,20 @@ def test_a_borrower_that_ends_by_itself_gives_its_exit_status(tmp_path: Path, co
     assert run("attend", tmp_path, "--", "sh", "-c", f"exit {code}") == code
 
 
-def test_a_borrower_is_ended_when_its_step_is(tmp_path: Path) -> None:
-    (tmp_path / RESUMED).touch()  # by what is launched beside it
-    attends = subprocess.Popen(command("attend", tmp_path, "--", sys.executable, "-c", SLEEPS))
-    time.sleep(0.5)
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_borrower_is_ended_with_its_step_and_the_holder_resumed_where_nobody_else_does(
+    tmp_path: Path, *, alive: bool
+) -> None:
+    (tmp_path / SUSPENDED).write_text(json.dumps({"pid": 2**30}))
+    if alive:
+        (tmp_path / ALIVE).touch()
+    began = f"touch {tmp_path}/began; exec sleep 600"
+    attends = subprocess.Popen(command("attend", tmp_path, "--", "sh", "-c", began))
+    until((tmp_path / "began").exists, why="a borrower that runs")
     attends.send_signal(signal.SIGTERM)
 
-    assert attends.wait(LONG_S) in (143, -signal.SIGTERM)
+    assert attends.wait(LONG_S) == 143
+    assert (tmp_path / RESUMED).exists() is not alive
 
 
 def test_a_borrower_saves_and_is_ended_when_its_holder_stirs(tmp_path: Path) -> None:

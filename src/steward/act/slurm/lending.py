@@ -28,6 +28,7 @@ __all__ = ["SlurmLending"]
 
 BEGIN_WITHIN_S = 60.0
 LOOK_S = 1.0
+RESUMES_S = 120.0  # from a call-back on, after which the shell beside the step is not there
 AGAIN_S = 30.0  # before a holder that was not resumed is tried again
 LEAST_LEFT_S = 60.0  # of the owner's time: less is not worth a start
 WAYS = {
@@ -129,16 +130,16 @@ class SlurmLending:
         run = loan_run(borrower, lent)
         if not run.step or run.status or not self._is_listed(run.step):
             if run.is_held_up and self._is_there(lent.owner):
-                return self._resuming(run, lent.owner, t_s)
+                return self._resuming(run, lent.owner, decision, t_s)
             after = "it has ended by itself" if run.ended else f"job {borrower.id} waits again"
             plan = done(f"step {run.step or 'none'} is over; {after}", *_released(run))
             return replace(plan, races=True)
         return self._ask_and_end(run, decision, t_s)
 
-    def _resuming(self, run: LoanRun, owner: str, t_s: float) -> Plan:
+    def _resuming(self, run: LoanRun, owner: str, decision: Decision, t_s: float) -> Plan:
         """Wait until the driver has resumed a holder; begin that again where it ended without."""
         plan = begun(f"the driver resumes job {owner}", next_s=t_s + LOOK_S)
-        if not run.status:
+        if not run.status and t_s - decision.t_s < RESUMES_S:
             return plan
         refused = f": {run.refusal}" if run.refusal else ""
         plan = begun(f"job {owner} is not resumed yet{refused}", next_s=t_s + AGAIN_S)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 SUSPENDED, RESUMED, REFUSAL, WOKE = "suspended", "resumed", "refusal", "woke"
+ALIVE = "alive"
 LOCK_WITHIN_S = 20.0
 RESERVE_BYTES = 2 << 30  # of host memory that stays free
 SPARE = 1.1  # host memory for each byte on the GPU
@@ -30,7 +31,7 @@ WAKE_CPU_S = 0.3  # processor time by which a suspended holder shows that it goe
 WAKE_CORES = 0.02  # and what one that only polls may use all the time
 LOOK_S = 0.5
 END_S = 5.0  # from TERM to KILL
-OTHERS_RESUME_S = 10.0  # what is launched beside this resumes the holder; else this does
+ALIVE_S = 60.0  # since the shell beside the step last showed that it is there
 
 
 class RefusedError(Exception):
@@ -182,10 +183,7 @@ def attend(holder: Holder, top: Path, save_s: float, command: list[str]) -> int:
         time.sleep(LOOK_S)
     own_end = child.poll() is not None
     end(child)
-    if stopped:  # KILL comes: what was launched beside this resumes the holder, or nobody does
-        until_s = time.monotonic() + OTHERS_RESUME_S
-        while time.monotonic() < until_s and not (holder.folder / RESUMED).exists():
-            time.sleep(LOOK_S)
+    if not others_resume(holder.folder):
         holder.resume()
     return child.returncode if own_end and child.returncode >= 0 else 143
 
@@ -194,6 +192,21 @@ def can_save(top: Path) -> bool:
     """Return whether the borrower has said that it can save."""
     with suppress(OSError, ValueError, AttributeError):
         return bool(json.loads((top / "can_save.json").read_bytes()).get("can"))
+    return False
+
+
+def others_resume(folder: Path) -> bool:
+    """Return whether the shell beside the step is there, which resumes the holder.
+
+    Better by a step of its own: KILL may come here while the driver is at it. By the clock of the
+    file system alone.
+    """
+    with suppress(OSError):
+        now = folder / f".now-{secrets.token_hex(4)}"
+        now.touch()
+        now_s = now.stat().st_mtime
+        now.unlink()
+        return now_s - (folder / ALIVE).stat().st_mtime < ALIVE_S
     return False
 
 

@@ -43,9 +43,12 @@ _SRUN = re.compile(r"^[^#\n]*\bsrun\b", re.MULTILINE)
 # In the background; afterwards Slurm may start the job itself, also while no steward runs: one
 # that has ended exits at once, for which the shortest time limit finds room soonest.
 _LAUNCH = """folder=$1 job=$2 ended=$3 scontrol=$4; shift 4
-( "$@" >"$folder/srun.log" 2>&1 </dev/null
+( [ ! -e "$folder/suspend.sh" ] || while touch "$folder/alive" && sleep 10; do :; done &
+beats=$!
+"$@" >"$folder/srun.log" 2>&1 </dev/null
 code=$?
 [ ! -e "$folder/suspended" ] || sh "$folder/resume.sh"
+kill $beats
 echo $code >"$folder/status.part" && mv "$folder/status.part" "$folder/status"
 [ ! -e "$ended" ] || "$scontrol" update "JobId=$job" TimeLimit=1
 "$scontrol" release "$job" ) >/dev/null 2>&1 &"""

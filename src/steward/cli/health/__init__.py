@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from steward.cli.health.explain import explain
+from steward.cli.health.forecast import forecast
 from steward.cli.health.scan import scan
 
 __all__ = ["app"]
@@ -15,3 +16,4 @@ app = typer.Typer(
 )
 app.command(name="scan")(scan)
 app.command(name="explain")(explain)
+app.command(name="forecast")(forecast)

@@ -29,8 +29,8 @@ Paths = Annotated[
     list[Path],
     typer.Argument(
         metavar="PATH...",
-        help="Kernel logs, packed or not: dmesg, syslog, journalctl (-o short-iso or json); folders "
-        "of them; - is standard input.",
+        help="Kernel logs, packed or not: dmesg, syslog, journalctl (-o short-iso or json); "
+        "folders of them; - is standard input.",
     ),
 ]
 Gap = Annotated[

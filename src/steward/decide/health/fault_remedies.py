@@ -6,6 +6,7 @@ again is looked at more closely, since a remedy that did not help once will not 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -153,4 +154,4 @@ def _keys(each: Episode) -> list[tuple[object, ...]]:
 
 
 def _recent(times_s: Sequence[float], now_s: float) -> int:
-    return sum(now_s - t_s <= AGAIN_S for t_s in times_s)
+    return len(times_s) - bisect_left(times_s, now_s - AGAIN_S)

@@ -102,32 +102,45 @@ def with_causes(episodes: Iterable[Episode]) -> list[Episode]:
     cause: dict[str, str] = {}
     for group in by_node.values():
         group.sort(key=lambda each: (each.t_s, each.id))
-        starts = [each.t_s for each in group]
+        causes = [_Causes.of(rule, group) for rule in _RULES]
         for each in group:
-            found = _cause_of(each, group, starts)
+            found = next((found for rule in causes if (found := rule.nearest(each))), None)
             if found is not None:
                 cause[each.id] = found.id
-    return [replace(each, cause=_root(each.id, cause)) for each in given]
+    return [
+        replace(each, cause=_root(each.id, cause)) if each.id in cause else each for each in given
+    ]
 
 
-def _cause_of(each: Episode, group: Sequence[Episode], starts: Sequence[float]) -> Episode | None:
-    """Return the nearest episode that a rule names as the cause, by the first rule that has one."""
-    for rule in _RULES:
-        if not rule.follows(each):
-            continue
-        first = bisect_left(starts, each.t_s - rule.within_s)
-        last = bisect_right(starts, each.t_s + rule.before_s)
+@dataclass(frozen=True, slots=True)
+class _Causes:
+    """What on one node may be a cause by one rule, by time."""
+
+    rule: _Rule
+    episodes: list[Episode]
+    starts_s: list[float]
+
+    @classmethod
+    def of(cls, rule: _Rule, group: Sequence[Episode]) -> _Causes:
+        """Choose them out of the episodes of a node."""
+        chosen = [each for each in group if rule.causes(each)]
+        return cls(rule, chosen, [each.t_s for each in chosen])
+
+    def nearest(self, each: Episode) -> Episode | None:
+        """Return the cause of an episode that is nearest in time, None without any."""
+        rule = self.rule
+        if not self.episodes or not rule.follows(each):
+            return None
+        first = bisect_left(self.starts_s, each.t_s - rule.within_s)
+        last = bisect_right(self.starts_s, each.t_s + rule.before_s)
         near = [
             other
-            for other in group[first:last]
-            if other is not each
-            and rule.causes(other)
+            for other in self.episodes[first:last]
+            if other.id != each.id
             and (not rule.same_device or other.device == each.device)
             and (other.t_s, other.id) < (each.t_s + rule.before_s, each.id)
         ]
-        if near:
-            return min(near, key=lambda other: (abs(other.t_s - each.t_s), other.id))
-    return None
+        return min(near, key=lambda other: (abs(other.t_s - each.t_s), other.id), default=None)
 
 
 def _root(episode: str, cause: dict[str, str]) -> str:

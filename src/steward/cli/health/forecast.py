@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,13 +76,12 @@ def forecast(
 
 
 def _score(history: Any, horizon_days: float) -> dict[str, Any]:  # noqa: ANN401 - imported late
-    from steward.cli.output import plain
     from steward.learn.failures import score
 
-    found = plain(score(history, horizon_s=horizon_days * _DAY_S))
-    if not isinstance(found, dict):
-        raise TypeError
-    return {**found, "horizon_days": horizon_days}
+    return {
+        **asdict(score(history, horizon_s=horizon_days * _DAY_S)),
+        "horizon_days": horizon_days,
+    }
 
 
 def _next(history: Any, horizon_days: float, most: int) -> dict[str, Any]:  # noqa: ANN401 - as above
@@ -109,11 +109,17 @@ def _written(answer: dict[str, Any]) -> list[str]:
     brier_low, brier_high = answer["brier_gain_interval"]
     return [
         f"{answer['basis']}",
-        f"  {answer['forecasts']:,} forecasts over {answer['horizon_days']:g} days at "
-        f"{answer['panels']} moments, {answer['failures']:,} failures "
-        f"({answer['expected_failures']:,.0f} expected)",
-        f"  AUC {answer['auc']:.3f}, by each unit's own rate {answer['baseline_auc']:.3f}: "
-        f"{low:+.3f} to {high:+.3f} better",
-        f"  Brier score {answer['brier']:.3g}, by rates {answer['baseline_brier']:.3g}: "
-        f"{brier_low:+.1%} to {brier_high:+.1%} better",
+        (
+            f"  {answer['forecasts']:,} forecasts over {answer['horizon_days']:g} days at "
+            f"{answer['panels']} moments, {answer['failures']:,} failures "
+            f"({answer['expected_failures']:,.0f} expected)"
+        ),
+        (
+            f"  AUC {answer['auc']:.3f}, by each unit's own rate {answer['baseline_auc']:.3f}: "
+            f"{low:+.3f} to {high:+.3f} better"
+        ),
+        (
+            f"  Brier score {answer['brier']:.3g}, by rates {answer['baseline_brier']:.3g}: "
+            f"{brier_low:+.1%} to {brier_high:+.1%} better"
+        ),
     ]

@@ -121,14 +121,9 @@ def _unpacked(line: bytes, packing: str) -> Head:
     record = _record(line)
     if packing == "docker":
         return Head(text=str(record.get("log", "")), t_s=_or_nan(iso_s(str(record.get("time")))))
-    text = record.get("MESSAGE", "")
-    if isinstance(text, list):  # bytes that are no text
-        text = bytes(each for each in text if isinstance(each, int) and 0 <= each < 256).decode(
-            "utf-8", "replace"
-        )
     written = str(record.get("__REALTIME_TIMESTAMP", ""))
     return Head(
-        text=str(text),
+        text=str(record.get("MESSAGE", "")),
         t_s=int(written) / 1e6 if written.isdecimal() else nan,
         host=str(record.get("_HOSTNAME", "")),
     )

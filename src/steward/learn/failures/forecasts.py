@@ -1,8 +1,8 @@
 """The probability that a unit fails within a time, from what is known of it and its places.
 
-A logistic regression on rates and boosted trees; how much each counts is chosen on the newest part
-of what is learnt from. What was forecast lately is compared with what came, and corrected by it:
-rates of failures change with software, heat and age.
+Three models: each unit's own rate, a logistic regression on all rates, and boosted trees; how much
+each counts is chosen on the newest part of what is learnt from. What was forecast lately is
+compared with what came, and corrected by it: rates change with software, heat and age.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ _CORRECTION_PRIOR = 3.0  # failures; few that were forecast wrongly prove little
 _VALIDATION = 0.2
 _PER_FAILURE = 15  # units without a failure that are learnt from, for each one with
 _FEWEST_GOOD = 20_000
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the trees
-_TREES_COST = 3.0  # log loss that trees have to save: with few failures they learn chance
+# How much each counts, and the log loss that it has to save: with few failures all learn chance.
+_MIXES = tuple(
+    (1 - (linear + trees) / 4, linear / 4, trees / 4)
+    for linear in range(5)
+    for trees in range(5 - linear)
+)
+_COSTS = (0.0, 1.0, 3.0)
+_FREEDOMS = (0.001, 0.03, 1.0)
 _SMALLEST = 1e-7
 
 
@@ -41,12 +47,14 @@ class FailureForecasts:
 
     def __init__(self, *, horizon_s: float, seed: int = 0) -> None:
         self.horizon_s = horizon_s
-        self.share = 0.5  # of the trees
+        self.mix = (1.0, 0.0, 0.0)
+        self.freedom = 0.03  # of the weights of rates
         self._seed = seed
         self._panels: list[Panel] = []
         self._forecasts: list[tuple[float, Floats]] = []  # panel's time, uncorrected logits
         self._linear: Any = None
         self._trees: Any = None
+        self._level = 0.0  # the mean of what was learnt from
         self._fitted_s = -np.inf
 
     def predict(self, panel: Panel) -> Floats:
@@ -59,7 +67,7 @@ class FailureForecasts:
         if self._linear is None or panel.t_s - self._fitted_s >= REFIT_S:
             self._fit(past)
             self._fitted_s = panel.t_s
-        raw = self._logits(panel.features)
+        raw = self._logits(panel)
         self._forecasts.append((panel.t_s, raw))
         return np.asarray(expit(raw + self._correction(panel.t_s)))
 
@@ -74,20 +82,32 @@ class FailureForecasts:
             # What overlaps the first of the newest would have been learnt from already.
             older = [each for each in past[:cut] if each.t_s + self.horizon_s <= newest[0].t_s]
             if any(each.failed.any() for each in older):
-                self._train(older)
-                self.share = self._best_share(newest)
+                self._choose(older, newest)
         self._train(past)
 
+    def _choose(self, older: Sequence[Panel], newest: Sequence[Panel]) -> None:
+        """Choose how strongly rates are shrunk, and how much trees count, on the newest part."""
+        features = np.concatenate([each.features for each in newest])
+        failed = np.concatenate([each.failed for each in newest])
+        self._train(older)
+        own = np.concatenate([self._own(each) for each in newest])
+        trees = _logits(self._trees, features)
+        level = np.concatenate([np.full(len(each.units), each.level) for each in newest])
+        found = []
+        for freedom in _FREEDOMS:
+            linear = _logits(self._fit_linear(older, freedom), features)
+            for mix in _MIXES:
+                learnt = mix[1] * linear + mix[2] * trees
+                mixed = mix[0] * own + learnt + (mix[1] + mix[2]) * (level - self._level)
+                loss = _log_loss(mixed + _shift(mixed, float(failed.sum())), failed)
+                cost = sum(share * each for share, each in zip(mix, _COSTS, strict=True))
+                found.append((loss + cost, freedom, mix))
+        _, self.freedom, self.mix = min(found)
+
     def _train(self, past: Sequence[Panel]) -> None:
-        newest_s = past[-1].t_s
-        features = np.concatenate([each.features for each in past])
-        failed = np.concatenate([each.failed for each in past])
-        ages_s = np.concatenate([np.full(len(each.units), newest_s - each.t_s) for each in past])
-        weights = 0.5 ** (ages_s / HALF_LIFE_S)
-        rows, row_weights = self._sample(failed, weights)
-        inside, outcome = features[rows], failed[rows]
-        self._linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.03, max_iter=300))
-        self._linear.fit(inside, outcome, logisticregression__sample_weight=row_weights)
+        self._level = float(np.mean([each.level for each in past]))
+        features, failed, weights = self._rows(past)
+        self._linear = self._fit_linear(past, self.freedom)
         self._trees = HistGradientBoostingClassifier(
             max_iter=120,
             learning_rate=0.05,
@@ -96,7 +116,21 @@ class FailureForecasts:
             l2_regularization=10.0,
             early_stopping=False,
             random_state=self._seed,
-        ).fit(inside, outcome, sample_weight=row_weights)
+        ).fit(features, failed, sample_weight=weights)
+
+    def _fit_linear(self, past: Sequence[Panel], freedom: float) -> Any:  # noqa: ANN401 - sklearn's
+        features, failed, weights = self._rows(past)
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=freedom, max_iter=300))
+        return model.fit(features, failed, logisticregression__sample_weight=weights)
+
+    def _rows(self, past: Sequence[Panel]) -> tuple[Any, Any, Floats]:
+        """Return features, outcomes and weights of what is learnt from."""
+        newest_s = past[-1].t_s
+        features = np.concatenate([each.features for each in past])
+        failed = np.concatenate([each.failed for each in past])
+        ages_s = np.concatenate([np.full(len(each.units), newest_s - each.t_s) for each in past])
+        rows, weights = self._sample(failed, 0.5 ** (ages_s / HALF_LIFE_S))
+        return features[rows], failed[rows], weights
 
     def _sample(self, failed: NDArray[np.bool_], weights: Floats) -> tuple[Any, Floats]:
         """Keep all failures and some of the many others, which then count for all of them."""
@@ -110,29 +144,17 @@ class FailureForecasts:
         each = weights[good].sum() / most
         return np.concatenate([bad, chosen]), np.concatenate([weights[bad], np.full(most, each)])
 
-    def _best_share(self, newest: Sequence[Panel]) -> float:
-        features = np.concatenate([each.features for each in newest])
-        failed = np.concatenate([each.failed for each in newest])
-        linear, trees = self._both(features)
+    def _own(self, panel: Panel) -> Floats:
+        return _logit(unit_rates(panel, horizon_s=self.horizon_s))
 
-        def loss(share: float) -> float:
-            chance = expit(share * trees + (1 - share) * linear)
-            chance = np.clip(chance, _SMALLEST, 1 - _SMALLEST)
-            fit = float(np.where(failed, np.log(chance), np.log1p(-chance)).sum())
-            return _TREES_COST * share - fit
-
-        return min(_SHARES, key=loss)
-
-    def _both(self, features: NDArray[np.float32]) -> tuple[Floats, Floats]:
-        found = [
-            logit(np.clip(model.predict_proba(features)[:, 1], _SMALLEST, 1 - _SMALLEST))
-            for model in (self._linear, self._trees)
-        ]
-        return found[0], found[1]
-
-    def _logits(self, features: NDArray[np.float32]) -> Floats:
-        linear, trees = self._both(features)
-        return np.asarray(self.share * trees + (1 - self.share) * linear)
+    def _logits(self, panel: Panel) -> Floats:
+        own, linear, trees = self.mix
+        return np.asarray(
+            own * self._own(panel)
+            + linear * _logits(self._linear, panel.features)
+            + trees * _logits(self._trees, panel.features)
+            + (linear + trees) * (panel.level - self._level)
+        )
 
     def _correction(self, t_s: float) -> float:
         """Return what to add to logits so that as many fail as did lately."""
@@ -146,15 +168,32 @@ class FailureForecasts:
             return 0.0
         raw = np.concatenate([each for each, _ in pairs])
         seen = float(sum(each.sum() for _, each in pairs))
-        shift = 0.0
-        for _ in range(50):  # Newton's steps, each at most 1: it converges from anywhere
-            chance = expit(raw + shift)
-            slope = float((chance * (1 - chance)).sum()) + _CORRECTION_PRIOR
-            step = (seen - float(chance.sum()) - _CORRECTION_PRIOR * shift) / slope
-            shift += float(np.clip(step, -1.0, 1.0))
-            if abs(step) < 1e-6:
-                break
-        return shift
+        return _shift(raw, seen)
+
+
+def _shift(raw: Floats, seen: float) -> float:
+    """Return what to add to logits so that about as many fail as were seen."""
+    shift = 0.0
+    for _ in range(50):  # Newton's steps, each at most 1: it converges from anywhere
+        chance = expit(raw + shift)
+        slope = float((chance * (1 - chance)).sum()) + _CORRECTION_PRIOR
+        step = (seen - float(chance.sum()) - _CORRECTION_PRIOR * shift) / slope
+        shift += float(np.clip(step, -1.0, 1.0))
+        if abs(step) < 1e-4:
+            break
+    return shift
+
+
+def _logit(chance: Floats) -> Floats:
+    return np.asarray(logit(np.clip(chance, _SMALLEST, 1 - _SMALLEST)))
+
+
+def _logits(model: Any, features: NDArray[np.float32]) -> Floats:  # noqa: ANN401 - sklearn's
+    return _logit(model.predict_proba(features)[:, 1])
+
+
+def _log_loss(logits: Floats, failed: NDArray[np.bool_]) -> float:
+    return float(np.logaddexp(0.0, np.where(failed, -logits, logits)).sum())
 
 
 def unit_rates(panel: Panel, *, horizon_s: float) -> Floats:

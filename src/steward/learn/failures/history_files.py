@@ -79,16 +79,20 @@ def _first(names: dict[str, str], wanted: Sequence[str]) -> str | None:
 
 def _seconds(column: pl.Series) -> pl.Series:
     """Return times in seconds since 1970, null where none can be read; numbers are seconds."""
-    best = column.cast(pl.Float64, strict=False)
+    found = column.cast(pl.Float64, strict=False)
+    column = column.str.replace("Z$", "+0000")
     for form in (*_ZONED, *_LOCAL):
-        zoned = form in _ZONED
-        read = column.str.to_datetime(form, strict=False, time_zone="UTC" if zoned else None)
-        seconds = read.dt.epoch("ms").cast(pl.Float64) / 1000.0
-        if seconds.null_count() < best.null_count():
-            best = seconds
-        if best.null_count() == column.null_count():
+        if found.null_count() == column.null_count():
             break
-    return best
+        zone = "UTC" if form in _ZONED else None
+        read = column.str.to_datetime(form, strict=False, time_zone=zone)
+        seconds = read.dt.epoch("ms").cast(pl.Float64) / 1000.0
+        found = found.fill_null(seconds)
+    return found
+
+
+def _left_out(count: int) -> str:
+    return f"; {count:,} rows without a time that can be read are left out" if count else ""
 
 
 def _codes(column: pl.Series) -> Ints:
@@ -111,6 +115,7 @@ def _of_stays(
             where=str(file),
             hint=f"units: {', '.join(_UNIT)}; events: {', '.join(_EVENT)}",
         )
+    rows = len(table)
     table = table.with_columns(
         _begin=_seconds(table[span[0]]), _end=_seconds(table[span[1]])
     ).filter(pl.col("_end").is_not_null() & pl.col(unit).is_not_null())
@@ -130,7 +135,8 @@ def _of_stays(
         stay_to_s=stays["_end"].to_numpy(),
         unit_places=_batches(known),
         stay_places=_location_parts(stays[place]) if place else {},
-        basis=f"{len(known):,} units with their stays ({span[0]} to {span[1]})",
+        basis=f"{len(known):,} units with their stays ({span[0]} to {span[1]})"
+        + _left_out(rows - len(table)),
     )
 
 
@@ -161,6 +167,7 @@ def _location_parts(locations: pl.Series) -> dict[str, Ints]:
 
 
 def _of_events(table: pl.DataFrame, when: str, file: Path) -> FailureHistory:
+    rows = len(table)
     table = table.with_columns(_t=_seconds(table[when])).filter(pl.col("_t").is_not_null())
     if table.is_empty():
         problem = f"no time in column '{when}' can be read"
@@ -188,7 +195,8 @@ def _of_events(table: pl.DataFrame, when: str, file: Path) -> FailureHistory:
         stay_to_s=np.full(count, last_s + _DAY_S),
         unit_places=_unit_places(grid, keys, table, places),
         stay_places={},
-        basis=f"{count:,} units: {' x '.join(keys)}; what replaces a failed one is at its place",
+        basis=f"{count:,} units: {' x '.join(keys)}; what replaces a failed one is at its place"
+        + _left_out(rows - len(table)),
     )
 
 

@@ -18,6 +18,7 @@ __all__ = ["Panel", "moment", "panels"]
 
 DAY_S = 86_400.0
 HALF_LIVES_S = (30 * DAY_S, 180 * DAY_S, 1e12)
+_LEVEL = 1  # the half-life that the level of all is taken with
 _UNIT_PRIOR = 1.0  # failures; a unit tells little of itself
 _PLACE_PRIOR = 2.0
 _LONGEST_DAYS = 3_000.0
@@ -26,9 +27,15 @@ _LEAST = 0.5  # failures, where none was seen yet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """All units in service at one time. `failed` is about the time until `t_s + horizon_s`."""
+    """All units in service at one time. `failed` is about the time until `t_s + horizon_s`.
+
+    Features compare units of this moment with one another; how often all of them fail is `level`,
+    a logarithm of failures per unit and horizon. What only grows with time would be taken for a
+    cause of everything that changes with time.
+    """
 
     t_s: float
+    level: float
     units: Ints
     features: NDArray[np.float32]
     failed: NDArray[np.bool_]
@@ -146,25 +153,28 @@ class _Builder:
         history = self._history
         units = history.in_service(t_s)
         overall = (self._overall[0] + _LEAST) / (self._overall[1] + 1.0)
-        level = np.repeat(np.log(overall * self._horizon_s)[:2, None], len(units), axis=1)
         age_days = np.clip((t_s - self._since_s[units]) / DAY_S, 0.0, None)
         since = np.minimum((t_s - self._last_s[:, units]) / DAY_S, _LONGEST_DAYS)
         rows = [
-            level,
             self._unit.log_rates(units, overall),
             *(memory.log_rates(units, overall) for memory in self._places.values()),
-            np.log1p(since),
-            np.log1p(age_days)[None],
-            np.log1p(self._counts[units])[None],
+            _centred(np.log1p(since)),
+            _centred(np.log1p(age_days)[None]),
+            _centred(np.log1p(self._counts[units])[None]),
         ]
         low, high = np.searchsorted(history.event_s, [t_s, t_s + self._horizon_s], "right")
         failed = np.zeros(len(history.units), np.bool_)
         failed[history.event_unit[low:high]] = True
         return Panel(
             t_s=t_s,
+            level=float(np.log(overall[_LEVEL] * self._horizon_s)),
             units=units,
             features=np.concatenate(rows).T.astype(np.float32),
             failed=failed[units],
             counts=self._counts[units].copy(),
             exposure_s=self._exposure_s[units].copy(),
         )
+
+
+def _centred(rows: Floats) -> Floats:
+    return rows - rows.mean(axis=1, keepdims=True) if rows.size else rows

@@ -95,7 +95,7 @@ class WindowEnsemble:
 
     def log_probabilities(self, windows: Floats) -> Floats:
         """Return the mean of all members by window."""
-        if not self._fitted:  # one kind only: nothing was to be told apart
+        if not self._fitted or not len(windows):  # one kind only: nothing was to be told apart
             return np.zeros((len(windows), self._kinds))
         return np.mean(list(self.by_member(windows).values()), axis=0)
 

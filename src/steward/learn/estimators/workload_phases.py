@@ -93,9 +93,7 @@ class WorkloadPhases:
 
     def _follow(self, view: ClusterView) -> None:
         """Keep the rows in step with the view's, and start anew where the owner changed."""
-        owners = [
-            str(view.jobs.ids[row]) if row >= 0 else "" for row in view.gpus.owner.tolist()
-        ]
+        owners = [str(view.jobs.ids[row]) if row >= 0 else "" for row in view.gpus.owner.tolist()]
         if self._ids is not view.gpus.ids:
             self._reorder(view.gpus.ids)
         if owners != self._owners:

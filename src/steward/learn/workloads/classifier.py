@@ -121,9 +121,7 @@ class KindClassifier:
 
     def log_probabilities_by_window(self, windows: Floats) -> Floats:
         """Return normalised log-probabilities of each kind by window, from that window alone."""
-        learnt = log_softmax(
-            self._ensemble.log_probabilities(windows) / self.selection.temperature
-        )
+        learnt = log_softmax(self._ensemble.log_probabilities(windows) / self.selection.temperature)
         return log_softmax(learnt + PRIOR * prior_of(windows, self.kinds))
 
     def recognise(self, rows: Rows) -> list[Recognised]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from steward.cli.options import Json
@@ -13,7 +15,7 @@ from steward.errors import StewardError
 
 if TYPE_CHECKING:
     from steward.learn.workloads.classifier import KindClassifier
-    from steward.learn.workloads.scoring import KindScores
+    from steward.learn.workloads.scoring import KindScores, ShotScores
     from steward.learn.workloads.signals import RunSignals
 
 __all__ = ["kinds"]
@@ -51,7 +53,7 @@ Shots = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="For the draws of --shots.")]
 
 
-def kinds(
+def kinds(  # noqa: PLR0913 - options of a command
     *,
     train: Train = None,
     score: Score = None,
@@ -85,13 +87,13 @@ def kinds(
     with waiting("recognising runs"):
         scores = score_rows(classifier, classifier.rows(runs))
         few = score_shots(learnt, runs, shots=shots, seed=seed) if shots else None
-    answer = _answer(classifier, runs, scores)
-    if few is not None:
-        answer["shots"] = few
+    labelled = any(run.kind for run in runs)
+    figures = _figures(scores, few) if labelled else {}
+    rows = _rows(classifier, runs)
     if as_json:
-        print_json(answer)
+        print_json({**figures, "classifier": classifier.selection, "runs": rows})
     else:
-        _print(answer)
+        _print(figures, rows)
 
 
 def _check(
@@ -114,7 +116,7 @@ def _read(pair: str, option: str, *, needs_events: bool) -> list[RunSignals]:
     from steward.learn.workloads.files import read_runs
 
     names = [name.strip() for name in pair.split(",") if name.strip()]
-    if not 1 + needs_events <= len(names) <= 2:  # noqa: PLR2004 - telemetry and events
+    if not 1 + needs_events <= len(names) <= 2:
         raise StewardError(
             f"{option} names {len(names)} files",
             where=pair,
@@ -139,16 +141,57 @@ def _save(path: Path, classifier: KindClassifier, source: str) -> None:
     save_classifier(path, classifier, learnt_from={"source": source})
 
 
-def _answer(
-    classifier: KindClassifier, runs: list[RunSignals], scores: KindScores
-) -> dict[str, object]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One run as it is printed."""
+
+    run: str
+    kind: str | None
+    recognised: str
+    best_known: str
+    coarse: str
+    probability: float
+    unknown_score: float
+    unknown_p_value: float
+    cluster: str | None
+
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.run,
+            self.kind or "",
+            self.recognised,
+            f"{self.probability:.2f} {self.best_known}",
+            f"{self.unknown_score:.2f}",
+            self.cluster or "",
+        )
+
+
+def _rows(classifier: KindClassifier, runs: list[RunSignals]) -> list[_Row]:
     from steward.learn.workloads.behaviours import Behaviours
 
-    recognised = classifier.recognise(classifier.rows(runs))
-    clusters = Behaviours.of_classifier(classifier).assign(classifier.rows(runs))
-    labels = {run.run: run.kind for run in runs}
-    labelled = any(labels.values())
-    figures = {
+    rows = classifier.rows(runs)
+    recognised = classifier.recognise(rows)
+    strange = [place for place, each in enumerate(recognised) if each.abstains]
+    clusters = Behaviours.of_classifier(classifier).assign(rows.take(np.array(strange, dtype=int)))
+    named = dict(zip(strange, clusters, strict=True))
+    return [
+        _Row(
+            run=each.run,
+            kind=run.kind or None,
+            recognised=each.answer,
+            best_known=each.kind,
+            coarse=each.coarse,
+            probability=each.probability,
+            unknown_score=each.unknown_score,
+            unknown_p_value=each.unknown_p_value,
+            cluster=named.get(place) or None,
+        )
+        for place, (each, run) in enumerate(zip(recognised, runs, strict=True))
+    ]
+
+
+def _figures(scores: KindScores, few: ShotScores | None) -> dict[str, object]:
+    found: dict[str, object] = {
         "macro_f1_by_run": scores.macro_f1_by_run,
         "macro_f1_by_window": scores.macro_f1_by_window,
         "coarse_f1_by_run": scores.coarse_f1_by_run,
@@ -159,24 +202,16 @@ def _answer(
         "known_runs": scores.runs,
         "unknown_runs": scores.unknown_runs,
     }
-    return {
-        **(figures if labelled else {}),
-        "classifier": classifier.selection,
-        "runs": [
-            {
-                "run": each.run,
-                "kind": labels[each.run] or None,
-                "recognised": each.answer,
-                "best_known": each.kind,
-                "coarse": each.coarse,
-                "probability": each.probability,
-                "unknown_score": each.unknown_score,
-                "unknown_p_value": each.unknown_p_value,
-                "cluster": cluster,
-            }
-            for each, cluster in zip(recognised, clusters, strict=True)
-        ],
-    }
+    if few is not None:
+        difference = few.macro_f1_by_run - (scores.macro_f1_by_run or 0.0)
+        found |= {
+            "shots": few.shots,
+            "shots_macro_f1_by_run": few.macro_f1_by_run,
+            "shots_lowest": few.lowest,
+            "shots_highest": few.highest,
+            "shots_difference": difference,
+        }
+    return found
 
 
 def _print_saved(classifier: KindClassifier, save: Path | None, *, as_json: bool) -> None:
@@ -186,27 +221,12 @@ def _print_saved(classifier: KindClassifier, save: Path | None, *, as_json: bool
     print_lines([f"{len(classifier.kinds)} kinds of {len(classifier.runs)} runs saved in {save}"])
 
 
-def _print(answer: dict[str, object]) -> None:
-    runs = answer["runs"]
-    assert isinstance(runs, list)
-    rows = [
-        (
-            str(each["run"]),
-            str(each["kind"] or ""),
-            str(each["recognised"]),
-            f"{each['probability']:.2f} {each['best_known']}",
-            f"{each['unknown_score']:.2f}",
-            str(each["cluster"] or ""),
-        )
-        for each in runs
-    ]
+def _print(figures: dict[str, object], rows: list[_Row]) -> None:
     columns = ("run", "kind", "recognised", "best known", "unknown score", "cluster")
-    print_table(columns, rows, empty="no runs")
-    figures = [
+    print_table(columns, [row.cells() for row in rows], empty="no runs")
+    lines = [
         f"  {name}: {value:.3f}" if isinstance(value, float) else f"  {name}: {value}"
-        for name, value in answer.items()
-        if name not in {"runs", "classifier", "shots"}
+        for name, value in figures.items()
+        if not is_dataclass(value)
     ]
-    print_lines(["", "scores", *figures] if figures else [])
-    if "shots" in answer:
-        print_lines(["few-shot", f"  {answer['shots']}"])
+    print_lines(["", "scores", *lines] if lines else [])

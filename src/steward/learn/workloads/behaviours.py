@@ -91,7 +91,7 @@ class Behaviours:
                 likeness[row, column] = shared + max(0.0, 1.0 - apart / NEAR)
         names = [""] * count
         for row, column in zip(*linear_sum_assignment(-likeness), strict=True):
-            if likeness[row, column] > 0.25:  # noqa: PLR2004 - a quarter of runs, or near
+            if likeness[row, column] > 0.25:
                 names[int(row)] = old[int(column)]
         for row in range(count):
             if not names[row]:

@@ -208,7 +208,7 @@ def _host(x: dict[str, Floats], found: dict[str, Floats]) -> None:
     system = x["system"].mean(axis=1)
     host = x["user"] + x["system"]
     found["user"], found["system"] = _log(user, 0.1), system
-    found["host_free"] = _share(host < 0.55, host)  # noqa: PLR2004 - half a core
+    found["host_free"] = _share(host < 0.55, host)
     found["host_over"] = _log(user + system - 1.05, 0.1)
     found["faults"] = _log(_middle(x["faults"], 0.1, 0.9), 100.0)
     found["written"] = _log(x["written"].mean(axis=1), 1.0)
@@ -227,13 +227,13 @@ def _waits(x: dict[str, Floats], found: dict[str, Floats], step_s: float) -> Non
     busy, quiet = sm >= 0.5 * top, sm < 0.15 * top
     host = x["user"] + x["system"]
     found["quiet"], found["duty"] = _share(quiet, sm), _share(busy, sm)
-    found["gone"] = _share(sm < 0.02, sm)  # noqa: PLR2004 - 2 % of the SMs
+    found["gone"] = _share(sm < 0.02, sm)
     found["flips"] = _share(busy[:, 1:] != busy[:, :-1], sm)
     found["between"] = _share((sm > 0.2 * top) & (sm < 0.8 * top), sm)
-    found["quiet_host_idle"] = _share(quiet & (x["user"] < 0.4), sm + x["user"])  # noqa: PLR2004
-    found["quiet_host_busy"] = _share(quiet & (x["user"] > 0.6), sm + x["user"])  # noqa: PLR2004
-    found["spin"] = _share((x["util"] > 0.9) & (sm < 0.3 * top), sm + x["util"])  # noqa: PLR2004
-    slow = _share((host < 0.55) & (sm < 0.5 * top), sm + host)  # noqa: PLR2004 - half a core
+    found["quiet_host_idle"] = _share(quiet & (x["user"] < 0.4), sm + x["user"])
+    found["quiet_host_busy"] = _share(quiet & (x["user"] > 0.6), sm + x["user"])
+    found["spin"] = _share((x["util"] > 0.9) & (sm < 0.3 * top), sm + x["util"])
+    slow = _share((host < 0.55) & (sm < 0.5 * top), sm + host)
     found["stall"] = np.fmax(slow, found["spin"])
     found["longest_quiet"] = _log(_longest(quiet) * step_s, 0.1)
 

@@ -73,7 +73,7 @@ def folds_of(kinds: Sequence[str], folds: int, *, seed: int = 0) -> Ints:
 
 def select(rows: Rows, kinds: tuple[str, ...]) -> Selection:
     """Return the ensemble with the least held-out loss; members join while they lower it."""
-    if len(kinds) < 2:  # noqa: PLR2004 - nothing to tell apart
+    if len(kinds) < 2:
         return Selection.cautious()
     held, labels = _held_out(rows, kinds)
     if held is None:
@@ -106,7 +106,7 @@ def _held_out(rows: Rows, kinds: tuple[str, ...]) -> tuple[dict[str, Floats] | N
         inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         known = np.isin(names[outside], names[inside])
         outside = outside[known]  # a kind with one run cannot be both learnt and tested
-        if not len(outside) or len(np.unique(names[inside])) < 2:  # noqa: PLR2004
+        if not len(outside) or len(np.unique(names[inside])) < 2:
             continue
         ensemble = WindowEnsemble(rows.take(inside), kinds, tuple(MEMBERS))
         tested = rows.take(outside)

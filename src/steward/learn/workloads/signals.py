@@ -180,7 +180,7 @@ def _one_run(name: str, rows: pl.DataFrame, kind: str, faults: TelemetryFaults) 
 
 def _rate(counter: Floats, t_s: Floats) -> Floats:
     """Return the rate of a cumulative counter; unknown at the start and where it restarted."""
-    if len(t_s) < 2:  # noqa: PLR2004 - a rate needs two samples
+    if len(t_s) < 2:
         return np.full(len(t_s), np.nan)
     grown = np.diff(counter.astype(np.float64), prepend=np.nan)
     rate: Floats = grown / np.diff(t_s, prepend=np.nan)

@@ -69,11 +69,12 @@ def interval(values: list[float]) -> dict[str, float]:
 
 def main() -> None:
     """Compare gains and losses by history."""
-    seeds, hours = (UNSEEN[:2], 1.5) if quick() else (UNSEEN, 4.0)
+    seeds, hours = (UNSEEN[:2], 1.5) if quick() else (UNSEEN, 3.0)
     with ProcessPoolExecutor(2) as pool:
-        pairs = list(pool.map(both, seeds, [hours] * len(seeds)))
-    for seed, (plain, phased) in zip(seeds, pairs, strict=True):
-        progress(f"seed {seed}: {plain} -> {phased}")
+        pairs = []
+        for seed, pair in zip(seeds, pool.map(both, seeds, [hours] * len(seeds)), strict=True):
+            pairs.append(pair)
+            progress(f"seed {seed}: {pair[0]} -> {pair[1]}")
     more = [b.gained_gpu_hours - a.gained_gpu_hours for a, b in pairs]
     lost = [
         b.lost_gpu_hours / b.gained_gpu_hours - a.lost_gpu_hours / a.gained_gpu_hours

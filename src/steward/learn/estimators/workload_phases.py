@@ -76,6 +76,7 @@ class WorkloadPhases:
             "log_belief": self._filter.log_belief,
             "computed": self._filter.computed,
             "usual_watts": self._filter.usual_watts,
+            "busy_s": self._filter.busy_s,
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
@@ -84,9 +85,11 @@ class WorkloadPhases:
         made.log_belief = np.array(state["log_belief"], dtype=np.float64)
         made.computed = np.array(state["computed"], dtype=bool)
         made.usual_watts = np.array(state["usual_watts"], dtype=np.float64)
+        made.busy_s = np.array(state["busy_s"], dtype=np.float64)
         owners = [str(each) for each in state["owners"]]
         shape = (len(ids), len(PHASES))
-        if made.log_belief.shape != shape or not len(owners) == len(made.computed) == len(ids):
+        columns = (owners, made.computed, made.usual_watts, made.busy_s)
+        if made.log_belief.shape != shape or {len(each) for each in columns} != {len(ids)}:
             raise ValueError("columns differ in length")
         self._ids, self._owners, self._filter = ids, owners, made
         self._t_s, self._belief = float(state["t_s"]), np.exp(made.log_belief)
@@ -114,6 +117,7 @@ class WorkloadPhases:
                 made.log_belief[row] = old.log_belief[before]
                 made.computed[row] = old.computed[before]
                 made.usual_watts[row] = old.usual_watts[before]
+                made.busy_s[row] = old.busy_s[before]
                 belief[row], owners[row] = old_belief[before], old_owners[before]
         self._ids, self._filter, self._belief, self._owners = ids, made, belief, owners
 

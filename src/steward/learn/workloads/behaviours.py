@@ -84,7 +84,7 @@ class Behaviours:
         old = list(self._centres)
         likeness = np.zeros((count, len(old)))
         for row in range(count):
-            members = [self._last.get(runs[i], "") for i in np.flatnonzero(clusters == row)]
+            members = [self._last.get(runs[int(i)], "") for i in np.flatnonzero(clusters == row)]
             for column, name in enumerate(old):
                 apart = float(np.sqrt(((centres[row] - self._centres[name]) ** 2).mean()))
                 shared = members.count(name) / len(members)

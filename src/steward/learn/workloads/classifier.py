@@ -88,6 +88,7 @@ class KindClassifier:
                 hint="give events that name the `kind` of each run",
             )
         self._rows, self._base = rows, switches_base
+        self.prior = PRIOR  # 0 leaves signatures out
         self.selection = selection or select(rows, self.kinds)
         self._ensemble = WindowEnsemble(rows, self.kinds, self.selection.members)
         self._misfit = Misfit(rows.whole, np.array(rows.kinds), self.kinds)
@@ -117,12 +118,12 @@ class KindClassifier:
         """Return normalised log-probabilities of each kind by run."""
         windows = self._ensemble.log_probabilities(rows.windows)
         by_run = pooled(windows, rows.run, len(rows.runs)) / self.selection.temperature
-        return log_softmax(log_softmax(by_run) + PRIOR * prior_of(rows.whole, self.kinds))
+        return log_softmax(log_softmax(by_run) + self.prior * prior_of(rows.whole, self.kinds))
 
     def log_probabilities_by_window(self, windows: Floats) -> Floats:
         """Return normalised log-probabilities of each kind by window, from that window alone."""
         learnt = log_softmax(self._ensemble.log_probabilities(windows) / self.selection.temperature)
-        return log_softmax(learnt + PRIOR * prior_of(windows, self.kinds))
+        return log_softmax(learnt + self.prior * prior_of(windows, self.kinds))
 
     def recognise(self, rows: Rows) -> list[Recognised]:
         """Return what each run is."""

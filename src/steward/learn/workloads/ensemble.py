@@ -97,7 +97,8 @@ class WindowEnsemble:
         """Return the mean of all members by window."""
         if not self._fitted or not len(windows):  # one kind only: nothing was to be told apart
             return np.zeros((len(windows), self._kinds))
-        return np.mean(list(self.by_member(windows).values()), axis=0)
+        found: Floats = np.mean(list(self.by_member(windows).values()), axis=0)
+        return found
 
 
 def pooled(windows: Floats, run: Ints, runs: int) -> Floats:

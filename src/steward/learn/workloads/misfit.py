@@ -48,8 +48,7 @@ class Misfit:
         Each of these was scored against the others, as a new run is against all of them.
         """
         above = len(self._calibration) - np.searchsorted(self._calibration, scores, side="left")
-        found: Floats = (above + 1.0) / (len(self._calibration) + 1.0)
-        return found
+        return (above + 1.0).astype(np.float64) / (len(self._calibration) + 1.0)
 
     def _scores(self, whole: Floats, apart: Floats) -> Floats:
         nearest = np.stack(

@@ -21,8 +21,9 @@ __all__ = ["PhaseFilter", "PhaseSignals"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-TYPICAL_S = 30.0  # a phase is left for another at such a rate
+TYPICAL_S = 60.0  # a phase is left for another at such a rate
 MOST_LOST = 6.0
+SETTLED_S = 30.0  # of computing, before another power means another phase
 BUSY_SHARE = 0.05  # of its time: from here, a GPU computes
 USUAL_FADE_S = 120.0  # memory of how busy a GPU usually is
 FAR = 99.0
@@ -31,7 +32,7 @@ _GIB = float(2**30)
 
 # Ranges of: busy share; log2 of cores, MB/s read and written; log2 of GiB held.
 _UNITS: Mapping[str, float] = {
-    "busy": 0.04, "cores": 0.4, "read": 1.2, "written": 1.2, "held": 1.0, "unusual": 0.12
+    "busy": 0.02, "cores": 0.4, "read": 1.2, "written": 1.2, "held": 1.0, "unusual": 0.12
 }  # fmt: skip
 _EXPECTED: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "start": {"busy": (0, 0.05), "cores": (-1.6, FAR), "written": (-FAR, 2), "held": (-FAR, -0.4)},
@@ -69,12 +70,14 @@ class PhaseFilter:
         self.log_belief = np.tile(_LOG_PRIOR, (size, 1))
         self.computed = np.zeros(size, dtype=bool)
         self.usual_watts = np.full(size, np.nan)
+        self.busy_s = np.zeros(size)  # for how long it has been seen to compute
 
     def forget(self, rows: Bools) -> None:
         """Start anew where a GPU came to another job."""
         self.log_belief[rows] = _LOG_PRIOR
         self.computed[rows] = False
         self.usual_watts[rows] = np.nan
+        self.busy_s[rows] = 0.0
 
     def update(self, seen: PhaseSignals, elapsed_s: float) -> Floats:
         """Take in what was measured `elapsed_s` after the last time; return probabilities."""
@@ -90,7 +93,8 @@ class PhaseFilter:
         belief = np.exp(scores)
         belief = np.maximum(belief / belief.sum(axis=1, keepdims=True), 1e-6)
         self.log_belief = np.log(belief / belief.sum(axis=1, keepdims=True))
-        return np.exp(self.log_belief)
+        found: Floats = np.exp(self.log_belief)
+        return found
 
     def _points(self, seen: PhaseSignals) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -102,6 +106,7 @@ class PhaseFilter:
                 "held": np.log2(np.maximum(seen.held_bytes, 0.0) / _GIB + 0.01),
                 "unusual": np.abs(seen.power_watts / self.usual_watts - 1.0),
             }
+        values["unusual"][self.busy_s < SETTLED_S] = 0.0  # nothing is usual yet
         found = np.zeros((len(seen.busy_share), len(PHASES)))
         for place, phase in enumerate(PHASES):
             for name, (low, high) in _EXPECTED[phase].items():
@@ -111,10 +116,9 @@ class PhaseFilter:
         return found
 
     def _follow_usual(self, watts: Floats, busy: Bools, elapsed_s: float) -> None:
-        """Follow the power that a GPU usually draws while it computes."""
+        """Follow the power that a GPU usually draws: its mean, later with older values faded."""
         known = busy & ~np.isnan(watts)
-        first = known & np.isnan(self.usual_watts)
-        self.usual_watts[first] = watts[first]
-        fade = np.exp(-max(elapsed_s, 0.0) / USUAL_FADE_S)
-        rest = known & ~first
-        self.usual_watts[rest] = fade * self.usual_watts[rest] + (1.0 - fade) * watts[rest]
+        self.busy_s[known] += max(elapsed_s, 1.0)
+        share = max(elapsed_s, 1.0) / np.clip(self.busy_s[known], 1.0, USUAL_FADE_S)
+        before = np.where(np.isnan(self.usual_watts[known]), 0.0, self.usual_watts[known])
+        self.usual_watts[known] = before + np.minimum(share, 1.0) * (watts[known] - before)

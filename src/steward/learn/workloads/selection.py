@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.learn.workloads.ensemble import Rows, WindowEnsemble, pooled
+from steward.learn.workloads.figures import macro_f1
 from steward.learn.workloads.members import MEMBERS, log_softmax
 
 __all__ = ["Selection", "folds_of", "select"]
@@ -20,6 +21,7 @@ Ints = NDArray[np.int64]
 FOLDS = 3
 TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 EARNED = 0.99  # another member has to lower the loss to this share of it
+LOG_LOSS_WEIGHT = 0.1
 CAUTIOUS = 1.0  # temperature where nothing could be held out
 
 
@@ -125,9 +127,16 @@ def _held_out(rows: Rows, kinds: tuple[str, ...]) -> tuple[dict[str, Floats] | N
 
 
 def _best(scores: Floats, labels: Ints) -> tuple[float, float]:
-    """Return the least loss over temperatures, and the temperature."""
+    """Return the least loss over temperatures, and the temperature.
+
+    The loss is what macro-F1 lacks, and a little of the log-loss, which alone would favour members
+    that are cautious over those that are right.
+    """
+    found = log_softmax(scores)
+    said = macro_f1([str(each) for each in labels], [str(each) for each in found.argmax(axis=1)])
     losses = [
         (-float(log_softmax(scores / each)[np.arange(len(labels)), labels].mean()), each)
         for each in TEMPERATURES
     ]
-    return min(losses)
+    loss, temperature = min(losses)
+    return 1.0 - (said or 0.0) + LOG_LOSS_WEIGHT * loss, temperature

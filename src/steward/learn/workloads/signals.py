@@ -7,7 +7,7 @@ tell the order of the runs and not their kind, so they never become a signal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -186,8 +186,3 @@ def _rate(counter: Floats, t_s: Floats) -> Floats:
     rate: Floats = grown / np.diff(t_s, prepend=np.nan)
     rate[grown < 0] = np.nan
     return rate
-
-
-def only_labelled(runs: Iterable[RunSignals]) -> list[RunSignals]:
-    """Return the runs that have a label."""
-    return [run for run in runs if run.kind]

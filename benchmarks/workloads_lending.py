@@ -69,7 +69,7 @@ def interval(values: list[float]) -> dict[str, float]:
 
 def main() -> None:
     """Compare gains and losses by history."""
-    seeds, hours = (UNSEEN[:2], 1.5) if quick() else (UNSEEN, 3.0)
+    seeds, hours = (UNSEEN[:3], 2.0) if quick() else (UNSEEN, 3.0)
     with ProcessPoolExecutor(2) as pool:
         pairs = []
         for seed, pair in zip(seeds, pool.map(both, seeds, [hours] * len(seeds)), strict=True):

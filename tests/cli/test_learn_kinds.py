@@ -104,3 +104,18 @@ def test_parquet_is_read_as_well_and_training_without_kinds_is_an_error(tmp_path
     assert found.exit_code == 2
     assert "no labelled run" in found.stderr
     assert pl.read_parquet(table).height > 0
+
+
+def test_without_marks_a_run_is_what_lies_between_loading_and_leaving_the_gpu(
+    data: dict[str, str], tmp_path: Path
+) -> None:
+    work = telemetry({"x": "language-prefill"}, seed=7)
+    before = telemetry({"x": "idle-allocated"}, seconds=5.0, seed=8).with_columns(
+        fb_used_mib=pl.lit(615.0), t=work["t"][0] - 5.0 + 0.1 * pl.int_range(pl.len())
+    )
+    table = tmp_path / "t.csv"
+    pl.concat([before, work]).write_csv(table)
+
+    found = learn("--train", data["train"], "--score", str(table), "--json")
+
+    assert [each["recognised"] for each in json.loads(found.stdout)["runs"]] == ["language-prefill"]

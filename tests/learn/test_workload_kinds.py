@@ -155,7 +155,7 @@ def test_a_run_in_which_nothing_was_measured_is_answered_too(classifier: KindCla
 
 def test_one_kind_and_kinds_with_one_run_can_be_learnt() -> None:
     one = KindClassifier.learn(runs_of({"a": "straggler", "b": "straggler"}))
-    single = KindClassifier.learn(runs_of({f"r-{kind}": kind for kind in KINDS}))
+    single = KindClassifier.learn(runs_of({f"r-{kind}": kind for kind in KINDS}, seconds=3.0))
 
     assert one.recognise(one.rows(runs_of({"x": "straggler"})))[0].kind == "straggler"
     assert len(single.kinds) == len(KINDS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from steward.errors import StewardError
@@ -16,6 +18,7 @@ from steward.learn.workloads.signals import RunSignals, TelemetryFaults, signals
 __all__ = ["Marks", "read_runs"]
 
 BEGIN, END = "work", "end"
+LOADED = 1.5  # times the least memory seen: from here, a job holds some
 HINT = "files in the form of kinds_telemetry.csv.gz and kinds_events.jsonl: see docs/learn/kinds.md"
 
 
@@ -44,7 +47,8 @@ def read_runs(telemetry: Path, events: Path | None) -> tuple[list[RunSignals], T
     runs = []
     for run in found:
         mark = marks.get(run.run, Marks())
-        cut = run.between(mark.begin_s, mark.end_s)
+        marked = isfinite(mark.begin_s) or isfinite(mark.end_s)
+        cut = run.between(mark.begin_s, mark.end_s) if marked else _while_it_holds_memory(run)
         if len(cut) > 1:
             runs.append(cut)
         else:
@@ -58,6 +62,19 @@ def read_runs(telemetry: Path, events: Path | None) -> tuple[list[RunSignals], T
             "there is no run with at least two samples", where=str(telemetry), hint=HINT
         )
     return runs, faults
+
+
+def _while_it_holds_memory(run: RunSignals) -> RunSignals:
+    """Return a run without the stretches at both ends in which nothing is on its GPU yet."""
+    memory = run.signal("memory")
+    known = memory[~np.isnan(memory)]
+    if not len(known):
+        return run
+    low, usual = float(known.min()), float(np.median(known))
+    if usual < LOADED * low:
+        return run
+    held = np.flatnonzero(memory > (low + usual) / 2)
+    return run.between(run.t_s[held[0]], run.t_s[held[-1]])
 
 
 def _table(path: Path) -> pl.DataFrame:

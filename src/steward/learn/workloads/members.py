@@ -84,7 +84,9 @@ def _support_vectors(rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats
 def _discriminants(rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floats]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis  # noqa: PLC0415 - heavy
 
-    there = np.unique(labels)
+    there, count = np.unique(labels, return_counts=True)
+    lone = np.isin(labels, there[count == 1])  # a spread needs two rows
+    rows, labels = np.concatenate([rows, rows[lone]]), np.concatenate([labels, labels[lone]])
     made = LinearDiscriminantAnalysis(
         solver="lsqr", shrinkage=0.3, priors=np.full(len(there), 1.0 / len(there))
     )

@@ -32,7 +32,7 @@ from steward.learn.workloads.files import read_runs
 from steward.learn.workloads.phases import PhaseFilter, PhaseSignals
 from steward.learn.workloads.scoring import KindScores, score, score_shots
 from steward.learn.workloads.selection import folds_of
-from steward.learn.workloads.signals import RunSignals
+from steward.learn.workloads.signals import RunSignals, signals_of_runs
 from steward.learn.workloads.signatures import coarse_of
 from steward.model.forecast import PHASES
 
@@ -177,7 +177,8 @@ def marked_phases() -> tuple[list[str], list[str]]:
     said: list[str] = []
     for name in ("telemetry.csv.gz", "kinds_telemetry.csv.gz"):
         marks = _marks(DATA / name.replace("telemetry.csv.gz", "events.jsonl"))
-        runs, _ = read_runs(DATA / name, None)
+        table = pl.read_csv(DATA / name, infer_schema=False)
+        runs, _ = signals_of_runs(table, where=name)
         for run in runs:
             if run.run in marks:
                 found = _judged(*_one_marked(run, marks[run.run]))

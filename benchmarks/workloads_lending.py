@@ -14,10 +14,19 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
 
+import polars as pl
+
+from quiet_phases import IDLE, RECORDED, frames, stage
 from report import bar, finish, progress, quick
 from savings_truth import HOUR_S, LATE, START_S, T_95, UNSEEN, site
 from steward.clock import ManualClock
 from steward.config.assemble import assemble
+from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.learn.estimators.quiet_phases import QuietPhases
+from steward.learn.estimators.workload_phases import WorkloadPhases
+from steward.model.event import Observation
+from steward.model.frame import T_S
+from steward.observe.normalise import Normaliser
 from steward.sim.scenario import demo
 from steward.sim.world import World
 
@@ -60,6 +69,28 @@ def both(seed: int, hours: float) -> tuple[Lived, Lived]:
     return live(seed, hours, PLAIN), live(seed, hours, PHASED)
 
 
+def recorded() -> dict[str, dict[str, int]]:
+    """Return, of a recorded job on an H200, the seconds reported as idle, by what it really did."""
+    table = pl.read_csv(RECORDED)
+    samples, _ = Normaliser(source="recorded", vocabulary="canonical").normalise(frames(table))
+    labels = dict(zip(table[T_S], table["phase"], strict=True))
+    moment, rule = stage(), GpuIdleWhileAllocated()
+    quiet, phases = QuietPhases(), WorkloadPhases()
+    found = {name: {"idle": 0, "at_work": 0} for name in ("plain", "phased")}
+    for (t_s,), rows in samples.group_by(T_S, maintain_order=True):
+        assert isinstance(t_s, float)
+        moment.fold(Observation(frame=rows))
+        view = moment.view(t_s)
+        quiet.learn(view, ())
+        phases.learn(view, ())
+        plain = view.with_forecasts(quiet.predict(view))
+        phased = plain.with_forecasts(phases.predict(view))
+        which = "idle" if labels[t_s] in IDLE else "at_work"
+        found["plain"][which] += bool(rule.detect(plain))
+        found["phased"][which] += bool(rule.detect(phased))
+    return found
+
+
 def interval(values: list[float]) -> dict[str, float]:
     """Return the mean with its 95 % range over seeds."""
     mean = statistics.fmean(values)
@@ -83,6 +114,7 @@ def main() -> None:
     finish(
         "workloads_lending",
         {
+            "seconds_reported_idle_in_a_recorded_job": recorded(),
             "seeds": len(seeds),
             "hours": hours,
             "gained_gpu_hours": [round(a.gained_gpu_hours, 2) for a, _ in pairs],

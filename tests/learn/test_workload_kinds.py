@@ -253,3 +253,14 @@ def test_figures_of_merit_agree_with_hand_made_ones() -> None:
 def test_a_saved_selection_of_unknown_members_is_refused() -> None:
     with pytest.raises(ValueError, match="oracle"):
         Selection.of_record({"members": ["oracle"], "temperature": 1.0, "losses": {}})
+
+
+def test_a_calmer_host_than_the_one_learnt_on_is_allowed_for(classifier: KindClassifier) -> None:
+    kinds = three_of_each("b")
+    table = telemetry(kinds, seed=1)
+    calmer = table.with_columns(pl.col("ctxt_total") - 110.0 * pl.col("t"))
+    runs, _ = signals_of_runs(calmer, where="test", kinds=kinds)
+
+    found = score(classifier, classifier.rows(runs))
+
+    assert found.macro_f1_by_run == 1.0

@@ -31,6 +31,7 @@ UNKNOWN = "unknown"
 STATE_VERSION = 1
 PRIOR = 1.5  # weight of a signature's points, which are half squared units
 FALSE_UNKNOWN_SHARE = 0.1
+CALMER_SHARE = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +112,13 @@ class KindClassifier:
         return self._misfit.scaler
 
     def rows(self, runs: Sequence[RunSignals]) -> Rows:
-        """Return the features of runs as this classifier takes them."""
-        return rows_of(runs, self._base)
+        """Return the features of runs as this classifier takes them.
+
+        A host never makes fewer context switches than its own: where even the calmest runs lie
+        clearly below the host that was learnt on, these come from a calmer one, and it counts.
+        """
+        own = host_switches(list(runs))
+        return rows_of(runs, own if own < CALMER_SHARE * self._base else self._base)
 
     def log_probabilities(self, rows: Rows) -> Floats:
         """Return normalised log-probabilities of each kind by run."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from steward.cli.options import Json
@@ -172,7 +171,7 @@ def _rows(classifier: KindClassifier, runs: list[RunSignals]) -> list[_Row]:
     rows = classifier.rows(runs)
     recognised = classifier.recognise(rows)
     strange = [place for place, each in enumerate(recognised) if each.abstains]
-    clusters = Behaviours.of_classifier(classifier).assign(rows.take(np.array(strange, dtype=int)))
+    clusters = Behaviours.of_classifier(classifier).assign(rows.take(strange))
     named = dict(zip(strange, clusters, strict=True))
     return [
         _Row(

@@ -34,8 +34,9 @@ class Rows:
     run: Ints
     start_s: Floats  # per window
 
-    def take(self, chosen: Ints) -> Rows:
+    def take(self, chosen: Sequence[int] | Ints) -> Rows:
         """Return some of the runs."""
+        chosen = np.asarray(chosen, dtype=np.int64)
         place = np.full(len(self.runs), -1)
         place[chosen] = np.arange(len(chosen))
         kept = place[self.run] >= 0

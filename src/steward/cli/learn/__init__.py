@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.learn.baskets import baskets
+from steward.cli.learn.quality import quality
+
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Patterns, sequences, contrasts, kinds of work, changes and anomalies in telemetry.",
     rich_markup_mode=None,
 )
+app.command(name="quality")(quality)
+app.command(name="baskets")(baskets)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import typer
 
 from steward.cli.learn.baskets import baskets
+from steward.cli.learn.contrast import contrast
+from steward.cli.learn.itemsets import itemsets
 from steward.cli.learn.quality import quality
+from steward.cli.learn.sequences import sequences
 
 __all__ = ["app"]
 
@@ -15,3 +18,6 @@ app = typer.Typer(
 )
 app.command(name="quality")(quality)
 app.command(name="baskets")(baskets)
+app.command(name="itemsets")(itemsets)
+app.command(name="sequences")(sequences)
+app.command(name="contrast")(contrast)

@@ -6,6 +6,7 @@ from steward.learn.estimators.power_curve import PowerCurve
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.learn.estimators.tenant_use import TenantUse
+from steward.learn.estimators.workload_phases import WorkloadPhases
 from steward.model.view import ClusterView
 from steward.ports import Estimator
 
@@ -18,4 +19,5 @@ ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,
     "tenant-use": TenantUse,
+    "workload-phases": WorkloadPhases,
 }

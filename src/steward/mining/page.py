@@ -94,11 +94,13 @@ def _together(summary: Summary) -> Iterator[str]:
         surplus = np.log2(summary.together.lift[np.ix_(seen, seen)])
     # What never occurs together would be minus infinity; so rare is rare enough.
     surplus = np.clip(np.nan_to_num(surplus, neginf=-4.0), -4.0, 4.0)
-    np.fill_diagonal(surplus, np.nan)
+    group = np.array([summary.together.items[i].group for i in seen])
+    surplus[group[:, None] == group[None]] = np.nan  # levels of one group exclude one another
     yield "<h2>What occurs together</h2>"
     yield (
         '<p class="quiet">Blue: oftener than if they were independent; orange: more seldom. Full '
-        "colour is the strongest of this picture; the number is the logarithm to base 2.</p>"
+        "colour is the strongest of this picture; the number is the logarithm to base 2. Levels of "
+        "one group exclude one another and are left out.</p>"
     )
     yield f'<div class="scroll">{matrix(surplus, names, names, title="co-occurrence")}</div>'
 

@@ -32,7 +32,7 @@ from steward.model.forecast import PHASES
 __all__ = ["Summary", "Timeline", "summarise"]
 
 Q = 0.05
-_SUPPORT, _CONFIDENCE = 0.02, 0.8
+_SUPPORT, _CONFIDENCE = 0.05, 0.8  # what is rarer would fill no picture, and take long
 _SEQUENCE_SHARE, _MOST_SEQUENCES = 0.3, 20_000
 _MOST_RUNS = 60
 _GIB = float(2**30)

@@ -9,6 +9,7 @@ from steward.cli.learn.contrast import contrast
 from steward.cli.learn.itemsets import itemsets
 from steward.cli.learn.kinds import kinds
 from steward.cli.learn.quality import quality
+from steward.cli.learn.report import report
 from steward.cli.learn.sequences import sequences
 
 __all__ = ["app"]
@@ -22,5 +23,5 @@ app.command(name="baskets")(baskets)
 app.command(name="itemsets")(itemsets)
 app.command(name="sequences")(sequences)
 app.command(name="contrast")(contrast)
-
 app.command(name="kinds")(kinds)
+app.command(name="report")(report)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from steward.learn.patterns.compared_runs import Sides
     from steward.learn.patterns.contrasts import Contrast, Contrasts, ContrastSearch
 
-__all__ = ["contrast"]
+__all__ = ["contrast", "labelled"]
 
 Labels = Annotated[
     Path | None,
@@ -101,7 +101,7 @@ def contrast(  # noqa: PLR0913 - a command's options are its parameters
         redundant=redundant,
     )
     source = read_source(paths, window)
-    baskets, notes = _labelled(source.baskets, labels)
+    baskets, notes = labelled(source.baskets, labels)
     sides, more = _compared(baskets, before, (target, against), search)
     with waiting("mining"):
         counts = count_items(baskets)
@@ -127,14 +127,15 @@ def contrast(  # noqa: PLR0913 - a command's options are its parameters
         print_note(f"note: {note}")
 
 
-def _labelled(baskets: Baskets, labels: Path | None) -> tuple[Baskets, list[str]]:
+def labelled(baskets: Baskets, labels: Path | None) -> tuple[Baskets, list[str]]:
+    """Return baskets with the labels of a file, and what is to be said about it."""
     from steward.learn.patterns.compared_runs import with_labels
     from steward.learn.patterns.run_labels import read_labels
 
     if labels is None:
         return baskets, []
-    labelled, without = with_labels(baskets, read_labels(labels))
-    return labelled, [f"{without:,} runs have no label"] if without else []
+    known, without = with_labels(baskets, read_labels(labels))
+    return known, [f"{without:,} runs have no label"] if without else []
 
 
 def _compared(

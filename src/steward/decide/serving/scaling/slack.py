@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _FAR_S = 1e6
+_START_COST = 1.5  # of an instance: the time of its start, and half of that until it has drained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,8 @@ class Slack:
     growth_share: float = 0.98  # of all earlier moments whose growth is provided for
     answer_sds: float = 2.0  # by which answers may be longer than expected
     margin: float = 1.2  # on waits, before an instance is added
-    margin_fewer: float = 1.5  # and before one is drained
+    margin_fewer: float = 3.0  # and before one is drained
+    worth: float = 40.0  # of a request in time: so often the work of serving one
     gain: float = 0.2  # of the limits of requests in flight
     fewest: int = 0
     every_s: float = 5.0
@@ -54,6 +56,8 @@ class Slack:
         demand = demand_of(view, pool.waiting, sds=self.answer_sds)
         most = len(pool) + int((view.instances.state == OFF).sum())
         wanted = min(most, max(standing, self._rescue(view, pool, demand, (most, load))))
+        if view.t_s < self.idle_s:
+            return max(wanted, len(pool))  # what comes is not known yet
         if wanted > len(pool) or (not len(pool.waiting) and not self._busy(view, pool)):
             return wanted if len(pool.waiting) else min(standing, most)
         fewer = max(standing, min(len(pool), 1))
@@ -90,20 +94,22 @@ class Slack:
     def _rescue(
         self, view: ServingView, pool: Pool, demand: Demand, known: tuple[int, float]
     ) -> int:
-        """Return how many instances let the fewest waiting requests be late, and no more."""
+        """Return how many instances cost least: their starts, and requests late without them."""
         most, load = known
         if not len(demand.rows):
             return 0
         there = int((view.instances.state[pool.rows] == SERVING).sum())
         start_s = view.types[pool.type].start_s
         coming_s = _coming_s(view, pool, start_s)
+        late_s = self.worth * float(demand.work_s.mean())
         best, least = len(pool), math.inf
-        for count in range(len(pool), most + 1):
+        for count in range(max(len(pool), 1), most + 1):
             new = (start_s, count - len(pool))
             joins = ((0.0, there - load), (coming_s, len(pool) - there), new)
             late = _late(demand, joins, self.margin)
-            if late < least:
-                best, least = count, late
+            cost_s = late * late_s + _START_COST * start_s * (count - len(pool))
+            if cost_s < least:
+                best, least = count, cost_s
             if late == 0:
                 break
         return best

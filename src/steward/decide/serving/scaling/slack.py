@@ -28,15 +28,18 @@ class Slack:
 
     Urgent requests, whose deadline comes before a new instance could serve, need capacity that is
     there: for their present rate and for how fast it has grown within the time that a start takes,
-    but no more than the last `memory_s` needed. For all others instances are added only if fewer
-    are late with them. A model without work for `idle_s` goes down to what urgent ones need.
+    but no more than the last `memory_s` needed, unless a jump is under way. For all others
+    instances are added if the requests that are in time for it are worth the GPU time of starting
+    them, and go once deadlines could be met without them by far: work that can wait is done in few
+    and long rounds. A model without work for `idle_s` goes down to what urgent ones need.
     """
 
     memory_s: float = 1800.0
     idle_s: float = 60.0
     rate_s: float = 30.0  # over which a rate is taken
+    jump_s: float = 10.0  # and over which a jump is seen, if it is more than chance
     busy_share: float = 0.85  # of an instance's throughput that is planned with
-    growth_share: float = 0.98  # of all earlier moments whose growth is provided for
+    growth_share: float = 0.99  # of all earlier moments whose growth is provided for
     answer_sds: float = 2.0  # by which answers may be longer than expected
     margin: float = 1.2  # on waits, before an instance is added
     margin_fewer: float = 3.0  # and before one is drained
@@ -77,8 +80,10 @@ class Slack:
         steps = max(1, round(lead_s / self.every_s))
         growth = rates[steps:] - rates[:-steps]
         more = float(np.quantile(growth, self.growth_share)) if len(growth) else 0.0
-        needed = min(float(rates[-1]) + max(more, 0.0), float(rates.max()))
-        return math.ceil(needed / self.busy_share - 1e-9), float(rates[-1])
+        last = work_s[view.requests.arrival_s[rows] > view.t_s - self.jump_s]
+        jump = float(last.sum() - np.sqrt((last**2).sum())) / self.jump_s
+        needed = max(min(float(rates[-1]) + max(more, 0.0), float(rates.max())), jump)
+        return math.ceil(needed / self.busy_share - 1e-9), max(float(rates[-1]), jump)
 
     def _rates(self, view: ServingView, arrival_s: Floats, work_s: Floats) -> Floats:
         """Return how many instances were kept busy by what arrived, over time up to now."""

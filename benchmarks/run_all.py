@@ -9,6 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SHARED = {
     "history_rivals",
+    "http_load",
+    "serving_loads",
     "run_all",
     "mining_peers",
     "report",

@@ -45,7 +45,8 @@ class FailureHistory:
     def exposure_s(self, from_s: float, to_s: float) -> Floats:
         """Return how long each unit was in service between two times."""
         inside = np.minimum(self.stay_to_s, to_s) - np.maximum(self.stay_from_s, from_s)
-        return np.bincount(self.stay_unit, np.clip(inside, 0.0, None), len(self.units))
+        spent_s = np.bincount(self.stay_unit, np.clip(inside, 0.0, None), len(self.units))
+        return spent_s.astype(np.float64)  # without a stay the counts would be whole numbers
 
     def in_service(self, t_s: float) -> Ints:
         """Return the units that are in service at a time."""

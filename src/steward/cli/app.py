@@ -22,6 +22,7 @@ from steward.cli import (
     jobs,
     kubernetes,
     lab,
+    learn,
     observe,
     report,
     rules,
@@ -154,6 +155,7 @@ app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
 app.command(name="report")(report.report)
 app.add_typer(estimate.app, name="estimate", cls=FullHelpGroup)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
+app.add_typer(learn.app, name="learn", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
 app.add_typer(serve.app, name="serve", cls=FullHelpGroup)

@@ -1,4 +1,4 @@
-"""`steward learn changes` and `steward learn anomalies`: when recorded series changed or stood out."""
+"""`steward learn changes` and `steward learn anomalies`: when recorded series changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series of one entity on a common time axis: what change points and anomalies are looked for in."""
+"""Series of one entity on a common time axis: the input of change and anomaly detection."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def find_anomalies(
 def _together(by_metric: Array, horizons: Horizons) -> Array:
     """Return one score per moment.
 
-    Simes' combination counts both one metric far out and many a little; metrics depend on one
-    another, so what it gives is ranked among the moments before.
+    Simes' combination sees one metric far out, the mean many that are a little. Metrics depend on
+    one another, so both are ranked among the moments before, and the more unusual one counts.
     """
     moments, metrics = by_metric.shape
     if metrics <= 1:
@@ -98,9 +98,11 @@ def _together(by_metric: Array, horizons: Horizons) -> Array:
     ordered = -np.sort(-by_metric, axis=1)
     simes = (ordered - np.log10(metrics / np.arange(1, metrics + 1))).max(axis=1)
     warm_up = horizons.warm_up(moments)
-    simes[:warm_up] = np.nan
-    joint: Array = tail_scores(np.maximum(simes, 0.0), horizons.history, warm_up)
-    return joint
+    ranked = []
+    for combined in (np.maximum(simes, 0.0), by_metric.mean(axis=1)):
+        combined[:warm_up] = np.nan  # nothing was scored then
+        ranked.append(tail_scores(combined, horizons.history, warm_up))
+    return np.maximum(np.max(ranked, axis=0) - np.log10(len(ranked)), 0.0)  # either may be high
 
 
 def _stretches(scores: Array, joint: Array, search: AnomalySearch) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ Array = NDArray[Any]
 _FLOOR_SHARE = 1e-3  # of the level: a spread below it is no scale
 _WORST_SHARE = 0.5  # weight of the most unusual measure; the mean of all has the rest
 _NEIGHBOURS = 3
+_LARGEST, _TINY = 1e100, 1e-9
 _FEWEST = 20
 
 
@@ -56,15 +57,16 @@ def series_scores(values: Array, horizons: Horizons) -> Array:
 
 def _measures(series: Array, horizons: Horizons) -> list[Array]:
     warm_up = horizons.warm_up(len(series))
-    scale = max(float(np.abs(series).max()), np.finfo(float).tiny)
-    series = series / scale  # so that squares neither overflow nor vanish
+    largest = float(np.abs(series).max())
+    if largest > _LARGEST:
+        series = series / largest  # so that squares do not overflow
     level, spread = rolling_spread(series, horizons.long, warm_up)
     near, _ = rolling_spread(series, horizons.short, _FEWEST)
-    floor = _FLOOR_SHARE * (np.abs(level) + _FLOOR_SHARE)
+    floor = _FLOOR_SHARE * np.abs(level) + _TINY
     smooth = _trailing_mean(series, horizons.smooth)
     noise = _trailing_mean(series**2, 2 * horizons.smooth)
     noise = np.sqrt(np.maximum(noise - _trailing_mean(series, 2 * horizons.smooth) ** 2, 0.0))
-    noise = np.log(noise + 1e-9)
+    noise = np.log(np.maximum(noise, _TINY))
     usual_noise, _ = rolling_spread(noise, horizons.long, warm_up)
     return [
         np.abs(series - level) / (spread + floor),

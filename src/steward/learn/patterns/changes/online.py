@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from steward.errors import unknown_name
 
@@ -251,8 +252,6 @@ class Bocpd:
 
     def _weigh(self, row: Array) -> None:
         """Multiply each length's probability by what it expected of this row (Student's t)."""
-        from scipy.special import gammaln
-
         kappa, alpha = self._count + 0.1, 0.5 * self._count + 1.0
         mean = self._mean * self._count / kappa
         beta = 0.05 + 0.5 * (self._squares + 0.1 * self._count * self._mean**2 / kappa)

@@ -46,7 +46,7 @@ class BanditSettings:
     evaluate_every: int = 25  # rewards, and a tenth of those that are kept
     block_s: float = DAY_S
     log: int = 4000  # newest choices that are kept
-    drift_limit: float = 25.0
+    drift_limit: float = 15.0  # deviations that the errors of an arm may add up to
     kept_after_drift: float = 0.1
     fade: float = 0.995
 
@@ -97,7 +97,8 @@ class OutcomeBandit:
         self._drift = self._detector()
 
     def _detector(self) -> PageHinkley:
-        return PageHinkley(width=len(self.arms), threshold=self.settings.drift_limit, warm_up=30)
+        limit = self.settings.drift_limit
+        return PageHinkley(width=2 * len(self.arms), threshold=limit, warm_up=30)
 
     # -- choosing ------------------------------------------------------------------------------
 
@@ -164,9 +165,13 @@ class OutcomeBandit:
             self.evaluate()
 
     def _watch(self, arm: int, error: float, t_s: float) -> None:
-        """Forget most of what is known when rewards are not what they were."""
-        row = np.full(len(self.arms), np.nan)
-        row[arm] = error
+        """Forget most of what is known when rewards are not what they were.
+
+        Some contexts may have become better and others worse: so the size of errors counts, too.
+        """
+        row = np.full((2, len(self.arms)), np.nan)
+        row[:, arm] = error, abs(error)
+        row = row.ravel()
         change = self._drift.update(row)
         if change is None:
             return

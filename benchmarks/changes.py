@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -284,23 +285,21 @@ def changes(*, short: bool) -> dict[str, Any]:
         "on-line: river ADWIN": (
             soon,
             [
-                river_each(lambda d=delta: drift.ADWIN(delta=d, clock=4))  # type: ignore[misc]
+                river_each(partial(drift.ADWIN, delta=delta, clock=4))
                 for delta in (0.01, 0.002, 0.0001)
             ],
         ),
         "on-line: river PageHinkley": (
             soon,
             [
-                river_each(lambda t=limit: drift.PageHinkley(threshold=t, min_instances=10))  # type: ignore[misc]
+                river_each(partial(drift.PageHinkley, threshold=limit, min_instances=10))
                 for limit in (10, 25, 50)
             ],
         ),
         "on-line: river KSWIN": (
             soon,
             [
-                river_each(
-                    lambda a=alpha: drift.KSWIN(alpha=a, window_size=50, stat_size=15, seed=1)
-                )  # type: ignore[misc]
+                river_each(partial(drift.KSWIN, alpha=alpha, window_size=50, stat_size=15, seed=1))
                 for alpha in (1e-4,)
             ],
         ),

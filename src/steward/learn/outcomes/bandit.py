@@ -171,8 +171,7 @@ class OutcomeBandit:
         """
         row = np.full((2, len(self.arms)), np.nan)
         row[:, arm] = error, abs(error)
-        row = row.ravel()
-        change = self._drift.update(row)
+        change = self._drift.update(row.ravel())
         if change is None:
             return
         self.drifts_s = [*self.drifts_s[-19:], t_s]

@@ -98,8 +98,7 @@ class ArmPosterior:
     @property
     def coefficients(self) -> Floats:
         """What each part of a context adds to the reward."""
-        found: Floats = np.linalg.solve(self.precision, self.sums)
-        return found
+        return np.asarray(np.linalg.solve(self.precision, self.sums), np.float64)
 
     def save_state(self) -> dict[str, Any]:
         """Return the state as JSON values."""

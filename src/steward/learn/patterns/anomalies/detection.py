@@ -102,7 +102,8 @@ def _together(by_metric: Array, horizons: Horizons) -> Array:
     for combined in (np.maximum(simes, 0.0), by_metric.mean(axis=1)):
         combined[:warm_up] = np.nan  # nothing was scored then
         ranked.append(tail_scores(combined, horizons.history, warm_up))
-    return np.maximum(np.max(ranked, axis=0) - np.log10(len(ranked)), 0.0)  # either may be high
+    higher = np.max(ranked, axis=0) - np.log10(len(ranked))  # either may be high by chance
+    return np.asarray(np.maximum(higher, 0.0), np.float64)
 
 
 def _stretches(scores: Array, joint: Array, search: AnomalySearch) -> list[tuple[int, int]]:

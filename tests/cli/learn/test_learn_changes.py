@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from steward.cli.app import app
+from steward.model.event import Observation
+from steward.store.recording import Recording
 
 ROWS = 700
 
@@ -119,3 +122,25 @@ def test_people_are_shown_tables_and_what_could_not_be_used(tmp_path: Path) -> N
     assert "2014-05-15" in changed.output
     assert "value" in unusual.output
     assert "cannot be read" in changed.output
+
+
+def test_what_steward_recorded_is_looked_at_by_node_or_by_entity(tmp_path: Path) -> None:
+    values = np.random.default_rng(6).normal(100.0, 1.0, 400)
+    values[200:] += 30.0
+    times = 1_800_000_000.0 + 10.0 * np.arange(400)
+    gpu = pl.DataFrame({"t_s": times, "entity": "n1/gpu0", "gpu.power_watts": values})
+    other = pl.DataFrame(
+        {"t_s": times + 0.4, "entity": "n1", "metric": "queue", "value": values[::-1]}
+    )
+    with closing(Recording(tmp_path)) as kept:
+        kept.keep(Observation(frame=gpu, other=other))
+
+    together = answer("changes", str(tmp_path))
+    each = answer("changes", str(tmp_path), "--each", "--only", "gpu.*")
+
+    (node,) = together["series"]  # type: ignore[misc]
+    assert node["entity"] == "n1"  # type: ignore[has-type]
+    assert node["metrics"] == ["gpu.power_watts of gpu0", "queue"]  # type: ignore[has-type]
+    assert node["moments"] == 400  # type: ignore[has-type]
+    assert [one["entity"] for one in each["series"]] == ["n1/gpu0"]  # type: ignore[attr-defined]
+    assert each["times"] == [times[200]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHARED = {
+    "nab_score",
     "history_rivals",
     "http_load",
     "serving_loads",

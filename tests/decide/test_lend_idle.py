@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import believing, finding, job, node, view
+from factories import believing, column, finding, job, node, view
 from steward.decide.scheduling.lend_idle import LendIdle
 from steward.model.actions import CallBack, Lend
 from steward.model.cluster import GIB, Health
 from steward.model.decision import Decision
 from steward.model.finding import Severity
-from steward.model.forecast import REMAINING_S, About
+from steward.model.forecast import CHOICE_LEND, CHOICE_SHARES, REMAINING_S, About
 from steward.model.identity import FindingId
 from steward.model.job import Checkpointing, Job, JobShape
 from steward.model.treatment import Treatment
@@ -319,3 +319,25 @@ def test_a_job_that_no_holder_of_its_user_helps_stops_no_other_from_borrowing() 
     seen = replace(seen, details={**seen.details, "j1": job("j1", on=[GPU], user="ada")})
 
     assert borrowers(LendIdle().decide(seen)) == ["j3"]
+
+
+def test_a_gpu_that_past_outcomes_chose_to_leave_alone_is_not_lent() -> None:
+    seen = idle_holder(job("j2"), gpus=(GPU, OTHER))
+    chosen = column(CHOICE_LEND, np.array([0.0, 1.0]))
+
+    (made,) = LendIdle().decide(seen.with_forecasts((chosen,)))
+
+    assert made.action.gpus == (OTHER,)
+
+
+def test_a_loan_names_the_probabilities_that_it_was_chosen_with() -> None:
+    seen = idle_holder(job("j2"))
+    shares = [
+        column(quantity, np.array([share, np.nan]))
+        for quantity, share in zip(CHOICE_SHARES, (0.1, 0.7, 0.2), strict=True)
+    ]
+
+    (made,) = LendIdle().decide(seen.with_forecasts(shares))
+
+    named = {each.quantity: each.mid for each in made.forecasts}
+    assert [named[quantity] for quantity in CHOICE_SHARES] == [0.1, 0.7, 0.2]

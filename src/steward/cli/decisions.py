@@ -250,6 +250,34 @@ def revoke(
     print_lines([f"{made.user} revoked {approval}"])
 
 
+@app.command()
+def learned(*, config: Config = None, data: Data = None, as_json: Json = False) -> None:
+    """Show what outcomes taught about choosing: each arm, the evidence, the gate, the drifts.
+
+    It is learnt where the estimator `lending-choice` is configured. Exits 1 if there is nothing.
+    """
+    from steward.cli.views.learned_choices import lines_of, record_of
+    from steward.config.assemble import LEARNED
+    from steward.learn.estimators.lending_choice import LendingChoice
+    from steward.store.learned import LearnedStates
+
+    choice = LendingChoice()
+    folder = read_settings(config, data).store.path / LEARNED
+    states = LearnedStates(folder, read_only=True)
+    why = states.restore(choice) if choice.name in states.names() else "nothing is saved yet"
+    if why:
+        if as_json:
+            print_json({"name": choice.name, "state": "nothing learnt", "why": why})
+        print_note(f"{choice.name}: {why}")
+        print_note("add it to learn.estimators in the configuration; it is saved every 10 minutes")
+        raise typer.Exit(1)
+    record = record_of(choice)
+    if as_json:
+        print_json(record)
+    else:
+        print_lines(lines_of(choice, record))
+
+
 def _allow(
     asked: ApprovalRequest, *, config: Path | None, data: Path | None
 ) -> Mapping[str, object]:

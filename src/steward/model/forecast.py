@@ -12,6 +12,8 @@ from steward.errors import StewardError
 
 __all__ = [
     "BUSY_SHARE",
+    "CHOICE_LEND",
+    "CHOICE_SHARES",
     "LOAN_YIELD",
     "PHASES",
     "POWER_FLOOR_WATTS",
@@ -44,6 +46,12 @@ Floats = NDArray[np.float64]
 UNEXPLAINED_S = "quiet.unexplained_s"  # for how long a GPU's owner has not used it without a reason
 REMAINING_S = "idle.remaining_s"  # for how much longer it will not
 LOAN_YIELD = "loan.yield_share"  # what part of the idle time that is counted on is put to work
+CHOICE_LEND = "choice.lend"  # 1: what was learnt from outcomes lends it now, 0: it does not
+CHOICE_SHARES = (  # the probabilities that this was chosen with
+    "choice.nothing_share",
+    "choice.lend_share",
+    "choice.lend_later_share",
+)
 RUN_LEFT_S = "run.left_s"  # for how much longer a job will run, once it runs
 RUN_LIMITS_S = "run.limits_s"  # run time in all: median, and limits that hold 90 of 100 jobs
 RUN_LIKELY_S = "run.likely_s"  # run time in all that is most likely within a factor of two

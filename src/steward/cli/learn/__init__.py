@@ -11,6 +11,7 @@ from steward.cli.learn.kinds import kinds
 from steward.cli.learn.quality import quality
 from steward.cli.learn.report import report
 from steward.cli.learn.sequences import sequences
+from steward.cli.learn.changes import anomalies, changes
 
 __all__ = ["app"]
 
@@ -25,3 +26,5 @@ app.command(name="sequences")(sequences)
 app.command(name="contrast")(contrast)
 app.command(name="kinds")(kinds)
 app.command(name="report")(report)
+app.command(name="changes")(changes)
+app.command(name="anomalies")(anomalies)

@@ -13,7 +13,15 @@ from steward.model.actions import Lend
 from steward.model.cluster import Health
 from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
-from steward.model.forecast import LOAN_YIELD, REMAINING_S, About, ForecastColumn
+from steward.model.forecast import (
+    CHOICE_LEND,
+    CHOICE_SHARES,
+    LOAN_YIELD,
+    REMAINING_S,
+    About,
+    Forecast,
+    ForecastColumn,
+)
 from steward.model.identity import DecisionId, JobId, stable_id
 from steward.model.job import Job
 from steward.model.view import HEALTH_CODES, QUEUED, ClusterView
@@ -33,7 +41,8 @@ class LendIdle:
     and the loan must be expected to outlast what saving and restoring cost. It runs beside what the
     holder keeps in memory where it is known to fit; else the holder makes room, by the driver's
     suspension or by a save, where that can be done. Of several, the one that loses least lends.
-    Where an engine lends among the jobs of one user alone, so does this.
+    Where an engine lends among the jobs of one user alone, so does this. Where outcomes have been
+    learnt from, GPUs are left alone for which nothing, or a later loan, was chosen.
     """
 
     check_after_s: float = 600.0
@@ -74,6 +83,7 @@ class LendIdle:
             & ~view.nodes.draining[gpus.node]
             & (gpus.health == HEALTH_CODES[Health.GOOD])
             & ~np.isnan(gpus.memory_used_bytes)
+            & _chosen(view)
         ).tolist()
         whole = gpus.memory_bytes * (1 - self.memory_reserve_share)
         free = whole - gpus.memory_used_bytes
@@ -155,7 +165,10 @@ class LendIdle:
                 f"worth about {expects.mid / 3600:.2f} GPU-hours by the first check"
             ),
             findings=(pool.finding.id,),
-            forecasts=tuple(remaining.row(row, gpu) for row, gpu in zip(rows, gpus, strict=True)),
+            forecasts=(
+                *(remaining.row(row, gpu) for row, gpu in zip(rows, gpus, strict=True)),
+                *_shares(view, rows[0]),
+            ),
             expects=expects,
             check_after_s=self.check_after_s,
             tenant=view.details[owner].tenant,
@@ -283,6 +296,19 @@ def _room_made_by(owner: Job, idle: int, t_s: float) -> _Room | None:
 def _holder(finding: Finding) -> JobId:
     assert finding.job is not None  # noqa: S101 - only findings about jobs have GPUs
     return finding.job
+
+
+def _chosen(view: ClusterView) -> Bools:
+    """Return the GPUs that may be lent as far as a choice by past outcomes says anything."""
+    column = view.forecast(About.GPUS, CHOICE_LEND)
+    return np.ones(len(view.gpus), np.bool_) if column is None else column.mid != 0.0
+
+
+def _shares(view: ClusterView, row: int) -> tuple[Forecast, ...]:
+    """Return the probabilities with which that choice was made: without them it proves nothing."""
+    columns = [view.forecast(About.GPUS, quantity) for quantity in CHOICE_SHARES]
+    known = [each for each in columns if each is not None and not np.isnan(each.mid[row])]
+    return tuple(each.row(row, view.gpu_id(row)) for each in known)
 
 
 def _yield(view: ClusterView) -> float:

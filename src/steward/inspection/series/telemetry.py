@@ -31,7 +31,7 @@ from steward.store.files.spans import labelled, read_spans
 from steward.store.recording import Recording
 from steward.store.telemetry import Telemetry
 
-__all__ = ["telemetry_frames"]
+__all__ = ["recorded_observations", "telemetry_frames"]
 
 MOST_ROWS = 1_000_000  # that are kept in memory; a longer file goes through the disk
 _WINDOW_ROWS = 200_000
@@ -74,6 +74,34 @@ def telemetry_frames(
         has = ", ".join(sorted({*tally.known.values(), *tally.unknown})[:_SHOWN])
         tally.note(f"{path.name}: no rule looks at any metric of it; it has {has or 'none'}")
     yield from _with_events(collected.windows(), collected.spans, collected.events, columns)
+
+
+def recorded_observations(path: Path, tally: ImportCounts) -> Iterator[Observation]:
+    """Read all samples of a file, of the files of a folder, or of a folder of steward's own."""
+    if not path.exists():
+        raise StewardError(
+            "there is no such file or folder", where=str(path), hint="check the name"
+        )
+    if not ((path / "telemetry").is_dir() or (path / "other").is_dir()):
+        yield from _observations([_work(file) for file in _files(path, tally)], tally)
+        return
+    telemetry = Telemetry(path / "telemetry", keep_days=None)
+    try:
+        for frame in _tallied(frames(telemetry, ExportSelection()), tally):
+            yield Observation(frame=frame)
+        for said in telemetry.damage():
+            tally.note(said)
+    finally:
+        telemetry.close()
+    if (path / "other").is_dir():
+        other = OtherMetrics(path / "other", keep_days=None)
+        try:
+            for hour in sorted(other.table.partitions.between(0.0, 1e12)):
+                rows = other.read(from_s=hour * 3600, to_s=(hour + 1) * 3600 - 1e-6)
+                tally.rows += rows.height
+                yield Observation(other=rows)
+        finally:
+            other.table.close()
 
 
 def _files(path: Path, tally: ImportCounts) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from steward.learn.estimators.idle_spells import IdleSpells
 from steward.learn.estimators.job_history import JobHistory
+from steward.learn.estimators.lending_choice import LendingChoice
 from steward.learn.estimators.power_curve import PowerCurve
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
@@ -17,6 +18,7 @@ __all__ = ["ESTIMATORS"]
 ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "idle-spells": IdleSpells,
     "job-history": JobHistory,
+    "lending-choice": LendingChoice,
     "power-curve": PowerCurve,
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,

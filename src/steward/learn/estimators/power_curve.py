@@ -73,9 +73,9 @@ class PowerCurve:
     """Learn speed and power at each limit from windows of a job's own steps, by medians.
 
     A window is `window_s` long at least and has `least_steps` steps, all under one limit. A limit
-    counts as measured after `least_windows` of them, the highest, which all are compared with, after
-    `reference_windows`. Only jobs whose owner allows a slowdown, that
-    report steps and are alone on their GPUs are followed; the curves of the last `memory` are kept.
+    counts as measured after `least_windows` of them; the highest, which the others are compared
+    with, after `reference_windows`. Only jobs whose owner allows a slowdown, that report steps and
+    are alone on their GPUs are followed; the curves of the last `memory` are kept.
     """
 
     def __init__(

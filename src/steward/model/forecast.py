@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 
 __all__ = [
+    "BUSY_SHARE",
     "LOAN_YIELD",
     "POWER_FLOOR_WATTS",
     "POWER_LIMITS_TRIED",
@@ -27,6 +28,7 @@ __all__ = [
     "RUN_TYPICAL_S",
     "RUN_USES_GPU_S",
     "SIMILAR_JOBS",
+    "SLOWDOWN_SHARE",
     "UNEXPLAINED_S",
     "USED_GPU_S",
     "About",
@@ -48,6 +50,8 @@ RUN_RANK_ALL_GPU_S = "run.rank_all_gpu_s"  # the same where all jobs count as al
 RUN_TYPICAL_S = "run.typical_s"  # median run time left, from the level of GPU time it last reached
 RUN_USES_GPU_S = "run.uses_gpu_s"  # mean GPU time in all, as it was expected when the job came
 SIMILAR_JOBS = "run.similar_jobs"  # how many ended jobs of its own kind that rests on
+BUSY_SHARE = "gpu.busy_level_share"  # how busy its owner keeps a GPU, over minutes
+SLOWDOWN_SHARE = "run.slowdown_share"  # by how much a job steps slower than it did, like for like
 # Of jobs whose owner allows a slowdown for saving energy:
 POWER_SLOWDOWN_SHARE = "power.slowdown_share"  # at the limit in force, against no cap
 POWER_FLOOR_WATTS = "power.floor_watts"  # best limit of a GPU that slows it no more than allowed

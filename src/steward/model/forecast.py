@@ -13,6 +13,7 @@ from steward.errors import StewardError
 __all__ = [
     "BUSY_SHARE",
     "LOAN_YIELD",
+    "PHASES",
     "POWER_FLOOR_WATTS",
     "POWER_LIMITS_TRIED",
     "POWER_LIMIT_CHANGES",
@@ -34,6 +35,7 @@ __all__ = [
     "About",
     "Forecast",
     "ForecastColumn",
+    "phase_probability",
 ]
 
 Floats = NDArray[np.float64]
@@ -60,6 +62,18 @@ POWER_PROVEN_WATTS = "power.proven_watts"  # best of the limits that it was meas
 POWER_LIMITS_TRIED = "power.limits_tried"  # at how many limits it was measured
 POWER_LIMIT_CHANGES = "power.limit_changes"  # how often its limit was changed
 USED_GPU_S = "tenant.used_gpu_s"  # what a tenant's jobs have held, older use faded
+
+# What a run goes through; for each, one column along the GPUs with its probability.
+PHASES = ("start", "compile", "load", "train", "evaluate", "checkpoint", "idle")
+
+
+def phase_probability(phase: str) -> str:
+    """Return the quantity that holds how likely a GPU is in a phase of its owner's run.
+
+    >>> phase_probability("idle")
+    'phase.idle_probability'
+    """
+    return f"phase.{phase}_probability"
 
 
 class About(Enum):

@@ -8,6 +8,7 @@ from steward.learn.estimators.similar_jobs import SimilarJobs
 from steward.learn.estimators.step_rates import StepRates
 from steward.learn.estimators.tenant_use import TenantUse
 from steward.learn.estimators.use_levels import UseLevels
+from steward.learn.estimators.workload_phases import WorkloadPhases
 from steward.model.view import ClusterView
 from steward.ports import Estimator
 
@@ -22,4 +23,5 @@ ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "step-rates": StepRates,
     "tenant-use": TenantUse,
     "use-levels": UseLevels,
+    "workload-phases": WorkloadPhases,
 }

@@ -309,8 +309,32 @@ def campaigns(apps: dict[str, App], seeds: int) -> dict[str, Any]:
         for seed in range(FIRST_SEED, FIRST_SEED + seeds):
             curves.append(campaign_curves(apps[name], seed))
             progress(f"{name} campaign {seed}: {curves[-1]}")
-        found[name] = {"curves": curves, "at": [_ratio(curves, target) for target in TARGETS]}
+        found[name] = {
+            "curves": curves,
+            "at": [_ratio(curves, target) for target in TARGETS],
+            "what the bar leaves": _room(apps[name], curves),
+        }
     return found
+
+
+def _room(app: App, curves: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how many runs a campaign may cost, to be as much cheaper as the bar asks for."""
+    alone_s = [
+        cost_at(each["full_scale_alone"], TARGET) or each["all_full_scale_cost_s"]
+        for each in curves
+    ]
+    full_s, small_s = app.seconds[app.full], app.seconds[~app.full]
+    allowed_s = float(np.median(alone_s)) / LEAST_RATIO
+    return {
+        f"cost of full scale alone at {TARGET:.0%} error, s": [round(each, 1) for each in alone_s],
+        "a campaign may cost, s": round(allowed_s, 1),
+        "mean run at full scale, s": round(float(full_s.mean()), 1),
+        "mean small run, s": round(float(small_s.mean()), 1),
+        "full-scale runs that pays for": round(allowed_s / float(full_s.mean()), 2),
+        "small runs that pays for": round(allowed_s / float(small_s.mean()), 2),
+        "full-scale runs with which full scale alone begins": FULL_COUNTS[0],
+        "smallest campaign's runs": CHECKPOINTS[0],
+    }
 
 
 def _ratio(curves: list[dict[str, Any]], target: float) -> dict[str, Any]:

@@ -13,25 +13,39 @@ Two questions, on real traces, with forecasts learned while the replay runs:
 What was asked for is every figure. The bars are lower: they are what held when they were written,
 so that it cannot get worse unseen; the two lists of figures that are behind say what is missing.
 
+3. `--part history`, with a result of its own: `commons` with `job-history` in place of
+   `similar-jobs` (through views, as the live loop runs it: the compiled replay has `similar-jobs`
+   built in), beside the same rivals on traces that views can replay. Time limits say nothing there:
+   the lab's stand-ins are made from true durations. Constants of `job-history` were chosen on
+   `pollux/1.0/6`.
+
 Stops are free in the first half, as in the simulators that the rivals come from; then each costs
 60 s, as it would.
 """
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import replace as with_fields
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from report import bar, finish, progress, quick
-from steward.model.machines import machines_of
+from report import bar, finish, progress
+from steward.decide.scheduling.tenant_sharing.commons import Commons
+from steward.learn.estimators.job_history import JobHistory
+from steward.learn.estimators.tenant_use import TenantUse
+from steward.learn.experience import EDGES_S
+from steward.model.machines import Machines, machines_of
+from steward.model.replay import Replay
 from steward.model.trace import Trace
 from steward.sim.lab.compare import Comparison, ComparisonPlan, compare
 from steward.sim.lab.generate import fair_quota, tenants_scenario
-from steward.sim.lab.run import FAMILIES, knows
+from steward.sim.lab.run import FAMILIES, knows, replay
 from steward.sim.lab.settings import LabSettings
 from steward.sim.lab.trials import StudyInput
+from steward.sim.lab.view_replay import ViewReplay
 from steward.sim.traces import read_trace
 
 OURS = "commons"
@@ -66,11 +80,31 @@ SEEN = {name for name in TRACES if name.startswith(("philly", "muri", "alibaba_o
 FIGURES = ("jct_mean_s", "wait_mean_s", "jct_p99_s")
 KEPT = 0.997
 SCENARIO_SEEDS = (1, 2, 3, 4, 5)
+WITH_HISTORY = "commons, job-history"
+HISTORY_TRACES = {
+    "gavel/max_min_fairness": 0,
+    "shockwave/120": 32,
+    "pollux/1.0/6": 64,
+    "sia/philly/1": 64,
+    "sia/saturn/1": 64,
+    "philly/ed69ec": 0,
+}
+NO_LIMIT_S = 1e7
 
 
 def main() -> None:
-    """Compare everywhere, then the scenario."""
-    short = quick()
+    """Compare everywhere, then the scenario; or what run times from history add."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few traces")
+    parser.add_argument("--part", choices=("all", "history"), default="all")
+    asked = parser.parse_args()
+    if asked.part == "history":
+        _compare_history(short=asked.quick)
+    else:
+        _compare_all(short=asked.quick)
+
+
+def _compare_all(*, short: bool) -> None:
     names = list(TRACES)[: 3 if short else None]
     results: dict[str, Any] = {"traces": {}}
     for stop_s in (0.0,) if short else (0.0, 60.0):
@@ -129,6 +163,75 @@ def main() -> None:
         ),
     ]
     finish("lab_policies", results, bars)
+
+
+def _compare_history(*, short: bool) -> None:
+    """Put `commons` with `job-history` beside `commons` and every rival."""
+    rows = {name: _history(name) for name in list(HISTORY_TRACES)[: 2 if short else None]}
+    ratios = {
+        against: {
+            figure: _mean_ratio([row[against][figure] for row in rows.values()])
+            for figure in FIGURES
+        }
+        for against in ("to_commons", "to_best_rival")
+    }
+    kept = min(row["fairness_compliance"] for row in rows.values())
+    bars = [
+        bar("mean completion to that of commons", ratios["to_commons"]["jct_mean_s"], "<=", 0.9),
+        bar("mean wait to that of commons", ratios["to_commons"]["wait_mean_s"], "<=", 0.9),
+        bar("mean completion to the best rival's", ratios["to_best_rival"]["jct_mean_s"], "<=", 1),
+        bar("guarantees kept, worst trace", kept, ">=", KEPT),
+    ]
+    finish("lab_policies_history", {"traces": rows, "geometric means": ratios}, bars)
+
+
+def _history(name: str) -> dict[str, Any]:
+    trace = read_trace(name)
+    gpus = _gpus(trace, HISTORY_TRACES[name])
+    found = compare(
+        StudyInput(trace=trace, machines=machines_of(gpus), run=_run),
+        (OURS, WITH_HISTORY, *RIVALS, *BOUNDS),
+        LabSettings(),
+        ComparisonPlan(baseline=WITH_HISTORY),
+    )
+    figures = found.figures
+    rivals = [each for each in RIVALS if not figures[each]["unfinished"]]
+    best = {each: min(rivals, key=lambda rival: figures[rival][each]) for each in FIGURES}
+    mine = figures[WITH_HISTORY]
+    row: dict[str, Any] = {
+        "gpus": gpus,
+        "jobs": len(trace),
+        "fairness_compliance": mine["fairness_compliance"],
+        "preemptions": mine["preemptions"],
+        "best_rival": best,
+        "to_commons": {each: mine[each] / figures[OURS][each] for each in FIGURES},
+        "to_best_rival": {each: mine[each] / figures[best[each]][each] for each in FIGURES},
+        "policies": {
+            policy: {each: round(figures[policy][each], 1) for each in FIGURES}
+            for policy in (OURS, WITH_HISTORY, *BOUNDS)
+        },
+    }
+    progress(f"{name}: {row}")
+    return row
+
+
+def _run(trace: Trace, machines: Machines, policy: str, settings: LabSettings) -> Replay:
+    """Replay by the compiled engine; the one with `job-history` through views."""
+    if policy != WITH_HISTORY:
+        return replay(trace, machines, policy, settings)
+    without = with_fields(trace, time_limit_s=np.full(len(trace), NO_LIMIT_S))
+    return ViewReplay(
+        trace=without,
+        machines=machines,
+        policy=Commons(moves=False, placement=settings.placement),
+        settings=settings,
+        estimators=(JobHistory(), TenantUse()),
+        levels_s=lambda size: [float(edge) / size for edge in EDGES_S[1:]],
+    ).run()
+
+
+def _mean_ratio(ratios: list[float]) -> float:
+    return round(float(np.exp(np.mean(np.log(ratios)))), 4)
 
 
 def _ratio(results: dict[str, Any], trace: str, figure: str) -> float:

@@ -105,7 +105,7 @@ def crowded() -> ClusterView:
 
 def slower() -> ClusterView:
     """Return a moment in which a job may be slower, and was measured without a cap."""
-    bench, learner = Bench(), ESTIMATORS["power-curve"]()
+    bench, learner = Bench(), ESTIMATORS["power-curve"](least_windows=3, reference_windows=3)
     for _ in range(12):
         seen = bench.turn()
         learner.learn(seen, ())

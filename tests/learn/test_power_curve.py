@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from steward.model.identity import JobId
 from steward.model.view import ClusterView
 
 J1 = JobId("j1")
+QUICK = partial(PowerCurve, least_windows=3, reference_windows=3)
 
 
 def point(limit: float, speed: float | None = None, error: float = 0.0) -> PowerPoint:
@@ -114,7 +117,7 @@ def test_the_proven_limit_is_the_best_of_those_within_the_allowance() -> None:
 
 
 def test_nothing_is_believed_before_three_windows_at_a_limit() -> None:
-    bench, learner = Bench(), PowerCurve()
+    bench, learner = Bench(), QUICK()
 
     early = believed(learner, learnt(bench, learner, 9))
     later = believed(learner, learnt(bench, learner, 3))
@@ -125,8 +128,18 @@ def test_nothing_is_believed_before_three_windows_at_a_limit() -> None:
     assert 480.0 < later[POWER_FLOOR_WATTS][1] < 640.0
 
 
+def test_the_highest_limit_is_measured_longer_than_others() -> None:
+    bench, learner = Bench(), PowerCurve(least_windows=3, reference_windows=5)
+
+    early = believed(learner, learnt(bench, learner, 15))
+    later = believed(learner, learnt(bench, learner, 9))
+
+    assert np.isnan([mid for _, mid, _ in early.values()]).all()
+    assert later[POWER_SLOWDOWN_SHARE][1] == 0.0
+
+
 def test_speed_and_power_are_those_of_each_limit() -> None:
-    bench, learner = Bench(gpus=2), PowerCurve()
+    bench, learner = Bench(gpus=2), QUICK()
     learnt(bench, learner, 12)
     bench.limit = 500.0
     seen = learnt(bench, learner, 12)
@@ -144,7 +157,7 @@ def test_speed_and_power_are_those_of_each_limit() -> None:
 
 
 def test_the_energy_saved_is_that_of_the_steps_under_a_cap() -> None:
-    bench, learner = Bench(), PowerCurve()
+    bench, learner = Bench(), QUICK()
     learnt(bench, learner, 12)
     bench.limit = 560.0
     learnt(bench, learner, 13)
@@ -165,7 +178,7 @@ def test_one_slow_window_is_not_the_speed_of_a_limit() -> None:
         speed, watts = root_law(limit)
         return (0.4 * speed if pause["left"] in (8, 9) else speed), watts
 
-    bench, learner = Bench(saving_now_and_then), PowerCurve()
+    bench, learner = Bench(saving_now_and_then), QUICK()
     learnt(bench, learner, 22)
 
     assert learner.points(J1)[0].steps_per_s == pytest.approx(20.0, rel=0.02)
@@ -173,7 +186,7 @@ def test_one_slow_window_is_not_the_speed_of_a_limit() -> None:
 
 def test_a_window_that_stands_still_is_not_counted() -> None:
     speed = {"now": 20.0}
-    bench, learner = Bench(lambda limit: (speed["now"], min(limit, 600.0))), PowerCurve()
+    bench, learner = Bench(lambda limit: (speed["now"], min(limit, 600.0))), QUICK()
     learnt(bench, learner, 2)
     speed["now"] = 0.0
     learnt(bench, learner, 70)
@@ -184,7 +197,7 @@ def test_a_window_that_stands_still_is_not_counted() -> None:
 
 
 def test_time_without_power_readings_is_not_measured() -> None:
-    bench, learner = Bench(lambda _: (20.0, float("nan"))), PowerCurve()
+    bench, learner = Bench(lambda _: (20.0, float("nan"))), QUICK()
 
     learnt(bench, learner, 20)
 
@@ -193,7 +206,7 @@ def test_time_without_power_readings_is_not_measured() -> None:
 
 @pytest.mark.parametrize("slowdown", [0.0, 0.05])
 def test_only_jobs_whose_owner_allows_it_are_followed(slowdown: float) -> None:
-    bench, learner = Bench(slowdown=slowdown), PowerCurve()
+    bench, learner = Bench(slowdown=slowdown), QUICK()
 
     learnt(bench, learner, 12)
 
@@ -201,7 +214,7 @@ def test_only_jobs_whose_owner_allows_it_are_followed(slowdown: float) -> None:
 
 
 def test_a_changed_limit_is_unknown_until_it_was_measured() -> None:
-    bench, learner = Bench(), PowerCurve()
+    bench, learner = Bench(), QUICK()
     learnt(bench, learner, 12)
     bench.limit = 500.0
 
@@ -212,14 +225,14 @@ def test_a_changed_limit_is_unknown_until_it_was_measured() -> None:
 
 
 def test_curves_survive_a_restart_and_only_so_many_are_kept() -> None:
-    bench, first = Bench(), PowerCurve(memory=1)
+    bench, first = Bench(), QUICK(memory=1)
     seen = learnt(bench, first, 12)
-    second = PowerCurve()
+    second = QUICK()
     second.restore_state(first.save_state())
 
     assert second.points(J1) == first.points(J1)
     assert believed(second, seen) == believed(first, seen)
-    crowded = PowerCurve(memory=1)
+    crowded = QUICK(memory=1)
     state = first.save_state()
     state["jobs"]["old"] = {**state["jobs"]["j1"], "seen_s": 1.0}
     crowded.restore_state(state)
@@ -228,7 +241,7 @@ def test_curves_survive_a_restart_and_only_so_many_are_kept() -> None:
 
 
 def test_not_more_limits_are_kept_than_can_be_used() -> None:
-    bench, learner = Bench(), PowerCurve(least_windows=1)
+    bench, learner = Bench(), PowerCurve(least_windows=1, reference_windows=1)
     for limit in range(700, 300, -20):
         bench.limit = float(limit)
         learnt(bench, learner, 5)

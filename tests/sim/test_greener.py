@@ -90,3 +90,12 @@ def test_without_any_history_it_says_how_much_is_needed() -> None:
         replay_greener([series("short", hours=400)], run_s=3600.0, slack_h=12)
 
     assert "hours" in (fault.value.hint or "")
+
+
+def test_a_region_without_any_carbon_saves_nothing_and_worsens_nothing() -> None:
+    clean = CarbonSeries(region="C", begin_s=0.0, grams=np.zeros(HOURS))
+
+    saving = replay_greener([clean], run_s=3600.0, slack_h=12)
+
+    assert (saving.saved_share, saving.oracle_share) == (0.0, 0.0)
+    assert saving.regions[0].worst_week_share == 0.0

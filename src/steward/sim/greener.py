@@ -80,23 +80,27 @@ def replay_greener(
             hint=f"{carbon.least_history_h + 2 * hours} hours without a long gap are needed",
         )
     now = np.array([each.grams_now for each in found])
-    saved = 1.0 - _mean(found, "saved_share", now)
-    oracle = 1.0 - _mean(found, "oracle_share", now)
+    saved, oracle = _mean(found, "saved_share", now), _mean(found, "oracle_share", now)
     return Greener(
         saved_share=saved,
         oracle_share=oracle,
         worst_share=max(-each.saved_share for each in found),
         of_oracle_share=saved / oracle if oracle > 0 else 1.0,
-        best_region_share=1.0 - float(now.min() / now.mean()),
+        best_region_share=_less(float(now.min()), float(now.mean())),
         regions=tuple(found),
         left_out=tuple(left_out),
     )
 
 
 def _mean(found: Sequence[RegionSaving], name: str, now: Floats) -> float:
-    """Return the carbon that is left, of all regions together."""
+    """Return the share of all regions' carbon that is saved."""
     left = np.array([1.0 - getattr(each, name) for each in found])
-    return float((left * now).sum() / now.sum())
+    return _less(float((left * now).sum()), float(now.sum()))
+
+
+def _less(part: float, whole: float) -> float:
+    """Return the share of the whole that is not in the part; where there is none, none of it."""
+    return 1.0 - part / whole if whole > 0.0 else 0.0
 
 
 def _region(
@@ -121,18 +125,18 @@ def _region(
     now_weeks = np.bincount(week, now).astype(np.float64)
     got_weeks = np.bincount(week, got).astype(np.float64)
     low, high = _interval(now_weeks, got_weeks)
-    more = got / np.maximum(now, 1e-9) - 1.0
+    more = (got - now) / np.maximum(now, 1e-9)
     return RegionSaving(
         region=series.region,
         jobs=len(jobs),
         grams_now=float(now.mean()),
-        saved_share=1.0 - float(got.sum() / now.sum()),
-        oracle_share=1.0 - float(best.sum() / now.sum()),
+        saved_share=_less(float(got.sum()), float(now.sum())),
+        oracle_share=_less(float(best.sum()), float(now.sum())),
         low_share=low,
         high_share=high,
         worse_jobs_share=float(np.mean(more > _MUCH)),
         worst_job_share=float(more.max()),
-        worst_week_share=float(np.max(got_weeks / np.maximum(now_weeks, 1e-9) - 1.0)),
+        worst_week_share=float(np.max((got_weeks - now_weeks) / np.maximum(now_weeks, 1e-9))),
         waited_h=float(np.mean(begins - jobs)),
         filled_hours=series.filled,
     )
@@ -151,6 +155,7 @@ def _interval(now: Floats, got: Floats) -> tuple[float, float]:
     """Return a 95 % interval of the share saved; weeks are drawn, as hours share their weather."""
     random = np.random.default_rng(0)
     drawn = random.integers(0, len(now), (_DRAWS, len(now)))
-    shares = 1.0 - got[drawn].sum(axis=1) / now[drawn].sum(axis=1)
+    whole = now[drawn].sum(axis=1)
+    shares = (whole - got[drawn].sum(axis=1)) / np.maximum(whole, 1e-9)
     low, high = np.quantile(shares, (0.025, 0.975)).tolist()
     return low, high

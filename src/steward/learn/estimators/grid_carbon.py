@@ -1,7 +1,8 @@
 """Estimator of the carbon intensity of the next hours, from earlier hours and forecasts of others.
 
-For each hour ahead a ridge regression on what the same hour was on earlier days, on the last hours
-and on the means of the last days; fitted anew each week on at most 300 days before. Where
+For each hour ahead and each hour of the day a ridge regression on what the same hour was on earlier
+days, on the last hours and on the means of the last days; fitted anew each week on at most 600 days
+before. Where
 forecasts of others are there, a second, small regression weighs both by how right they were.
 """
 
@@ -23,12 +24,13 @@ Ints = NDArray[np.int64]
 DAY_H = 24
 AHEAD_H = 48  # hours that are forecast
 HISTORY_H = 29 * DAY_H  # that features look back
-_TRAIN_H = 300 * DAY_H
+_TRAIN_H = 600 * DAY_H
 _LEAST_TRAIN_H = 14 * DAY_H
 _REFIT_H = 7 * DAY_H
 _BLEND_H = 60 * DAY_H  # that weighing forecasts of others looks back
 _LEAST_BLEND_H = 3 * DAY_H
 _RIDGE = 1.0  # in hours of evidence, for intensities around 1
+_HOURS_ALIKE = 1.0  # how far hours of the day count as like the asked one
 _BLEND_RIDGE = 3.0
 
 
@@ -77,16 +79,18 @@ class GridCarbon:
         begin_h = max(HISTORY_H, first_h - _TRAIN_H)
         scale = float(np.mean(grams[:first_h])) or 1.0
         known = grams / scale
-        features = _features(known, np.arange(begin_h, last_h), self.ahead_h)
         found = np.empty((last_h - first_h, self.ahead_h))
-        for at in range(first_h, last_h, _REFIT_H):
-            end = min(at + _REFIT_H, last_h)
-            # The last hours before `at` are left out: what they forecast is not over yet.
-            rows = np.arange(max(at - _TRAIN_H, begin_h), at - self.ahead_h)
-            for ahead in range(self.ahead_h):
-                fit = _ridge(features[rows - begin_h, ahead], known[rows + ahead])
-                asked = features[at - begin_h : end - begin_h, ahead]
-                found[at - first_h : end - first_h, ahead] = fit.answer(asked)
+        for ahead in range(self.ahead_h):
+            features = _features(known, np.arange(begin_h, last_h), ahead)
+            for at in range(first_h, last_h, _REFIT_H):
+                asked = np.arange(at, min(at + _REFIT_H, last_h))
+                # The last hours before `at` are left out: what they forecast is not over yet.
+                end = at - self.ahead_h
+                days = (end - max(at - _TRAIN_H, begin_h)) // DAY_H
+                rows = np.arange(end - days * DAY_H, end)
+                fit = _fit_by_hour(features[rows - begin_h], known[rows + ahead], asked - rows[0])
+                answers = np.einsum("hf,hf->h", features[asked - begin_h], fit)
+                found[asked - first_h, ahead] = answers
         return np.maximum(found, 0.0) * scale
 
     def _blended(
@@ -111,22 +115,27 @@ class GridCarbon:
         return np.maximum(np.where(np.isfinite(found), found, own), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    centre: Floats
-    level: float
-    slopes: Floats
+def _fit_by_hour(inputs: Floats, truth: Floats, asked: Ints) -> Floats:
+    """Return slopes for each asked hour (counted from the first row), of ridge regressions.
 
-    def answer(self, asked: Floats) -> Floats:
-        answers: Floats = (asked - self.centre) @ self.slopes + self.level
-        return answers
-
-
-def _ridge(inputs: Floats, truth: Floats) -> _Fit:
-    centre, level = inputs.mean(axis=0), float(truth.mean())
-    moved = inputs - centre
-    gram = moved.T @ moved + _RIDGE * np.eye(inputs.shape[1])
-    return _Fit(centre, level, np.linalg.solve(gram, moved.T @ (truth - level)))
+    Each hour of the day has its own, in which hours near it count too, by a bell; they are drawn to
+    the regression on all hours. Rows are whole days.
+    """
+    size = inputs.shape[1]
+    by_hour = inputs.reshape(-1, DAY_H, size).transpose(1, 2, 0)  # hour, feature, day
+    grams = by_hour @ by_hour.transpose(0, 2, 1)
+    sums = (by_hour @ truth.reshape(-1, DAY_H).T[:, :, None])[:, :, 0]
+    pull = _RIDGE * np.eye(size)
+    free = pull.copy()
+    free[-1, -1] = 1e-6  # the constant
+    of_all = np.linalg.solve(grams.sum(axis=0) + free, sums.sum(axis=0))
+    hours, place = np.unique(asked % DAY_H, return_inverse=True)
+    apart = np.abs(hours[:, None] - np.arange(DAY_H))
+    near = np.exp(-0.5 * (np.minimum(apart, DAY_H - apart) / _HOURS_ALIKE) ** 2)
+    left = np.tensordot(near, grams, axes=1) + pull
+    right = near @ sums + pull @ of_all
+    slopes: Floats = np.linalg.solve(left, right[:, :, None])[:, :, 0]
+    return slopes[place]
 
 
 def _shrunk_to_own(inputs: Floats, truth: Floats) -> Floats:
@@ -139,16 +148,15 @@ def _shrunk_to_own(inputs: Floats, truth: Floats) -> Floats:
     return weights
 
 
-def _features(x: Floats, at: Ints, ahead_h: int) -> Floats:
-    """Return (hours, hours ahead, features); all are of hours before `at`."""
-    target = at[:, None] + np.arange(ahead_h)
+def _features(x: Floats, at: Ints, ahead: int) -> Floats:
+    """Return (hours, features) for the hour `ahead` of each; all are of hours before `at`."""
+    target = at + ahead
     sums = np.append(0.0, np.cumsum(x))
 
     def days_before(days: int) -> Floats:
         """Return the same hour of the day, so many days before, or as many more as it takes."""
-        hour = target - DAY_H * days
-        late = hour - at[:, None]
-        found: Floats = x[np.where(late >= 0, hour - DAY_H * (1 + late // DAY_H), hour)]
+        hour = target - DAY_H * max(days, 1 + ahead // DAY_H)
+        found: Floats = x[hour]
         return found
 
     def usual(days: range) -> Floats:
@@ -159,26 +167,22 @@ def _features(x: Floats, at: Ints, ahead_h: int) -> Floats:
         means: Floats = (sums[at - newest_h] - sums[at - oldest_h]) / (oldest_h - newest_h)
         return means
 
-    near = target - DAY_H
-    near = np.where(
-        near >= at[:, None] - 1, near - DAY_H * (1 + (near - at[:, None] + 1) // DAY_H), near
+    near = target - DAY_H * (1 + (ahead + 1) // DAY_H)  # the hour after it is over, too
+    return np.stack(
+        [
+            *(days_before(days) for days in (1, 2, 3, 7, 14)),
+            usual(range(2, 15)),
+            usual(range(2, 28)),
+            (x[near - 1] + x[near + 1]) / 2.0,
+            ((target // DAY_H) % 7 >= 5) * 1.0,
+            ((target // DAY_H) % 7 == 0) * 1.0,
+            *(x[at - back] for back in (1, 2, 3, 6, 12, 24, 25)),
+            *(mean(*span) for span in ((0, 24), (24, 48), (0, 168), (0, 28 * DAY_H))),
+            np.mean([x[at - 1 - DAY_H * day] for day in range(1, 15)], axis=0),
+            np.ones(len(at)),
+        ],
+        axis=1,
     )
-    same_hour = np.mean([x[at - 1 - DAY_H * day] for day in range(1, 15)], axis=0)
-    of_target = [
-        *(days_before(days) for days in (1, 2, 3, 7, 14)),
-        usual(range(2, 15)),
-        usual(range(2, 28)),
-        (x[near - 1] + x[near + 1]) / 2.0,
-        ((target // DAY_H) % 7 >= 5) * 1.0,
-        ((target // DAY_H) % 7 == 0) * 1.0,
-    ]
-    of_now = [
-        *(x[at - back] for back in (1, 2, 3, 6, 12, 24, 25)),
-        *(mean(*span) for span in ((0, 24), (24, 48), (0, 168), (0, 28 * DAY_H))),
-        same_hour,
-    ]
-    wide = [np.repeat(each[:, None], ahead_h, axis=1) for each in of_now]
-    return np.stack([*of_target, *wide], axis=2)
 
 
 def _as_of(issued: IssuedForecasts, hours: Ints, ahead_h: int) -> Floats:

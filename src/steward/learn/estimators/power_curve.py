@@ -73,8 +73,9 @@ class PowerCurve:
     """Learn speed and power at each limit from windows of a job's own steps, by medians.
 
     A window is `window_s` long at least and has `least_steps` steps, all under one limit. A limit
-    counts as measured after `least_windows` of them. Only jobs whose owner allows a slowdown, that
-    report steps and are alone on their GPUs are followed; the curves of the last `memory` are kept.
+    counts as measured after `least_windows` of them; the highest, which the others are compared
+    with, after `reference_windows`. Only jobs whose owner allows a slowdown, that report steps and
+    are alone on their GPUs are followed; the curves of the last `memory` are kept.
     """
 
     def __init__(
@@ -82,13 +83,15 @@ class PowerCurve:
         *,
         window_s: float = 30.0,
         least_steps: int = 5,
-        least_windows: int = 3,
+        least_windows: int = 5,
+        reference_windows: int = 10,
         memory: int = 200,
     ) -> None:
         self.name = "power-curve"
         self.window_s = window_s
         self.least_steps = least_steps
         self.least_windows = least_windows
+        self.reference_windows = max(reference_windows, least_windows)
         self.memory = memory
         self._jobs: dict[JobId, _JobRecord] = {}
 
@@ -194,12 +197,16 @@ class PowerCurve:
         yield POWER_SAVING_SHARE, Belief(low=low, mid=mid, high=high)
 
     def _fit(self, record: _JobRecord) -> PowerFit | None:
-        points = [
-            _point(limit, windows)
-            for limit, windows in record.windows.items()
-            if len(windows) >= self.least_windows
-        ]
-        return fit_of(points) if points else None
+        top = max(record.windows, default=0.0)
+        if len(record.windows.get(top, ())) < self.reference_windows:
+            return None  # an error of the reference is one of each slowdown
+        return fit_of(
+            [
+                _point(limit, windows)
+                for limit, windows in record.windows.items()
+                if len(windows) >= self.least_windows
+            ]
+        )
 
     def points(self, job: JobId) -> tuple[PowerPoint, ...]:
         """Return what was measured of a job, by limit, for people to read."""

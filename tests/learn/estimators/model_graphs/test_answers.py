@@ -14,7 +14,7 @@ from steward.errors import StewardError
 from steward.learn.estimators.model_graphs.answers import estimate_model
 from steward.learn.estimators.model_graphs.pool import TraceWorker
 from steward.learn.estimators.model_graphs.question import ModelQuestion
-from steward.learn.estimators.model_graphs.scores import read_truth, score
+from steward.learn.estimators.model_graphs.scores import question_of, read_truth, score
 
 _ROW = {
     "family": "lm",
@@ -175,3 +175,12 @@ def test_a_closed_form_answers_within_ten_milliseconds() -> None:
         estimate_model(question, None, find_batch=False)
 
     assert (time.perf_counter() - started) / 10 < 0.01
+
+
+def test_cells_that_other_programs_write_for_nothing_are_taken_for_empty() -> None:
+    row = {"model": "gpt2", "mode": "train", "batch": "8.0", "size": "nan", "seq": "NA"}
+
+    question = question_of(row | {"opt": "None", "gpu": "null"})
+
+    assert (question.batch, question.size, question.seq) == (8, 224, 512)
+    assert (question.opt, question.gpu) == ("adamw", "h200")

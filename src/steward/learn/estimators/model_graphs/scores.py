@@ -23,6 +23,7 @@ __all__ = ["measured_runs", "question_of", "read_truth", "score", "summary"]
 
 _NEEDED = ("model", "mode", "batch")
 _MEASURED = ("peak_reserved_bytes", "nvml_used_bytes", "step_s")
+_NOTHING = frozenset({"nan", "na", "n/a", "none", "null"})
 _LARGEST = 1e9  # of a batch, a size or a length
 
 
@@ -58,15 +59,21 @@ def question_of(row: Mapping[str, Any], gpu: str = "h200") -> ModelQuestion:
         size=_whole(row, "size", 224),
         seq=_whole(row, "seq", 512),
         amp=_truth(row.get("amp")),
-        opt=str(row.get("opt") or "adamw").strip(),
+        opt=_text(row, "opt") or "adamw",
         grad_ckpt=_truth(row.get("grad_ckpt")),
-        gpu=str(row.get("gpu") or gpu),
+        gpu=_text(row, "gpu") or gpu,
         accumulate=_whole(row, "accumulate", 1),
     )
 
 
-def _whole(row: Mapping[str, Any], name: str, missing: int | None) -> int:
+def _text(row: Mapping[str, Any], name: str) -> str:
+    """Return a cell; empty where it is not there, as other programs write that, too."""
     text = str(row.get(name) or "").strip()
+    return "" if text.lower() in _NOTHING else text
+
+
+def _whole(row: Mapping[str, Any], name: str, missing: int | None) -> int:
+    text = _text(row, name)
     if not text and missing is not None:
         return missing
     try:

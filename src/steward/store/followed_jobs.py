@@ -184,11 +184,14 @@ class FollowedJobs:
         return job.with_run(0, replace(first, job=id_, state=RunState.WAITING))
 
     def save(self, job: FollowedJob) -> None:
-        """Write a job down, durably."""
+        """Write a job down: durably, unless all that is new is how far it is."""
         with self._guard:
-            if self._jobs.get(job.id) == job:
+            before = self._jobs.get(job.id)
+            if before == job:
                 return
-            write_atomic(self.folder / job.id / _JOB, _JOBS.dump_json(job))
+            file = self.folder / job.id / _JOB
+            durable = before is None or _without_progress(before) != _without_progress(job)
+            write_atomic(file, _JOBS.dump_json(job), durable=durable)
             self._jobs[job.id] = job
 
     def program(self, id_: str) -> Program:
@@ -266,6 +269,11 @@ class FollowedJobs:
         except (OSError, ValidationError, StewardError) as fault:
             self.damaged[str(file)] = f"it cannot be read: {type(fault).__name__}"
             return None
+
+
+def _without_progress(job: FollowedJob) -> FollowedJob:
+    runs = tuple(replace(each, marks=(), seen_s=None, folder="") for each in job.runs)
+    return replace(job, runs=runs)
 
 
 def launch_text(program: Program, argv: tuple[str, ...], checkpoint: str) -> str:

@@ -95,6 +95,8 @@ class Site:
             for number, run in enumerate(job.runs)
             if run.endpoint == self.name and run.job and _matters(run)
         ]
+        if all(job.end is not None for job in jobs) and not asked:
+            return SiteReport(endpoint=self.name, t_s=t_s)  # nobody needs to know
         try:
             self.engine.ping()
             looks = tuple(self.look(*each) for each in asked)

@@ -139,6 +139,13 @@ class FollowedJob:
         """Return the run that is held until another has ended."""
         return next((each for each in self.runs if each.held and not each.state.ended), None)
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether a run is left that has to be ended: the job is over, or goes on elsewhere."""
+        return any(
+            each.to_end or (self.end is not None and not each.state.ended) for each in self.runs
+        )
+
     def number_of(self, run: SiteRun) -> int:
         """Return the place of a run among all, from 0."""
         return self.runs.index(run)

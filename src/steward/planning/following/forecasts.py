@@ -74,9 +74,10 @@ def posterior_of(job: FollowedJob, run: SiteRun, known: Prospects) -> RunPosteri
     """Return what is believed of the run time of all of its work where it runs."""
     if run.began_s is None:
         return None
+    until_s = known.t_s if run.ended_s is None else run.ended_s
     return run_posterior(
         calibrated(run.expected_run_s, _correction(job, run.way, known)),
-        elapsed_s=max(known.t_s - run.began_s, 1e-3),
+        elapsed_s=max(until_s - run.began_s, 1e-3),
         marks=run.marks,
         began_s=run.began_s,
         from_share=run.from_share,
@@ -89,7 +90,7 @@ def _waiting(job: FollowedJob, run: SiteRun, known: Prospects) -> Expected | Non
     if site is None:
         return None
     here = replace(site, queues=tuple(each for each in site.queues if each.name == run.queue))
-    choices = _choices(job, replace(known, catalog=Catalog(sites=(here,))), (run.way,), 1.0)
+    choices = _choices(job, replace(known, catalog=Catalog(sites=(here,))), (run.way,))
     if not choices:
         return None
     best = choices[0]
@@ -106,12 +107,6 @@ def _waiting(job: FollowedJob, run: SiteRun, known: Prospects) -> Expected | Non
 def offers_of(job: FollowedJob, known: Prospects) -> tuple[Offer, ...]:
     """Return where what is left of a job could go on, what meets its limits first."""
     run = job.run
-    off = 1.0
-    if run is not None:
-        posterior = posterior_of(job, run, known)
-        planned = run.expected_run_s.mid * (1.0 - run.from_share)
-        if posterior is not None and planned > 0:
-            off = posterior.total_s.mid / planned
     sites = tuple(
         replace(
             site,
@@ -124,9 +119,9 @@ def offers_of(job: FollowedJob, known: Prospects) -> tuple[Offer, ...]:
     )
     elsewhere = replace(known, catalog=Catalog(sites=sites))
     found = []
-    for choice in _choices(job, elsewhere, job.request.ways, off**SHARED):
+    for choice in _choices(job, elsewhere, job.request.ways):
         try:
-            made = submission_of(choice, job.request, known.catalog)
+            made = submission_of(choice, replace(job.request, now_s=known.t_s), known.catalog)
         except StewardError:
             continue  # a chain, or what is rented: nothing here submits that
         found.append(Offer(choice=choice, endpoint=made.site, options=made.options))
@@ -142,28 +137,54 @@ def _meets(choice: Choice, asked: float) -> bool:
     return choice.deadline_chance is None or choice.deadline_chance >= asked
 
 
-def _choices(
-    job: FollowedJob, known: Prospects, ways: tuple[Way, ...], factor: float
-) -> tuple[Choice, ...]:
+def _choices(job: FollowedJob, known: Prospects, ways: tuple[Way, ...]) -> tuple[Choice, ...]:
     """Return the good plans for what is left of a job, late ones too."""
     left = 1.0 - _kept_share(job, known)
     request = job.request
     asked = replace(
         request,
-        ways=tuple(_rest(job, each, left, factor, known) for each in ways),
+        ways=tuple(_rest(job, each, left, known) for each in ways),
         now_s=known.t_s,
         may_start_later=False,
         deadline_chance=ANY_CHANCE,
         budget_usd=_budget_left(job, request, known.t_s),
     )
     outlook = replace(known.outlook, waits={**job.waits, **known.outlook.waits})
-    return plan(asked, known.catalog, outlook).front
+    found = plan(asked, known.catalog, outlook).front
+    if found or asked.deadline_s is None:
+        return found
+    late = plan(replace(asked, deadline_s=None), known.catalog, outlook).front
+    return tuple(replace(each, deadline_chance=0.0) for each in late)
 
 
-def _rest(job: FollowedJob, way: Way, left: float, factor: float, known: Prospects) -> Way:
-    run_s = calibrated(way.run_s, _correction(job, way, known)).times(max(left * factor, 1e-6))
+def _rest(job: FollowedJob, way: Way, left: float, known: Prospects) -> Way:
+    run_s = calibrated(way.run_s, _correction(job, way, known))
     restore_s = job.request.save_s if left < 1.0 else 0.0
+    run_s = run_s.times(max(left * _off(job, way, known), 1e-6))
     return replace(way, run_s=run_s.after(restore_s))
+
+
+def _off(job: FollowedJob, way: Way, known: Prospects) -> float:
+    """Return how many times as long as planned a job takes that way, by its runs so far.
+
+    One with the same GPUs says so itself; of any other, a part is the work's and holds everywhere.
+    """
+    found = 1.0
+    for run in job.runs:
+        planned = next((each for each in job.request.ways if _is_same(each, run.way)), None)
+        posterior = posterior_of(job, run, known)
+        if planned is None or posterior is None or not (run.marks or run is job.run):
+            continue
+        whole_s = posterior.total_s.mid / max(1.0 - run.from_share, LEAST_SHARE)
+        ratio = whole_s / planned.run_s.mid
+        if _is_same(way, run.way):
+            return ratio
+        found = ratio**SHARED
+    return found
+
+
+def _is_same(one: Way, two: Way) -> bool:
+    return (one.gpu_model, one.gpus, one.batch) == (two.gpu_model, two.gpus, two.batch)
 
 
 def _budget_left(job: FollowedJob, request: PlanRequest, t_s: float) -> float | None:

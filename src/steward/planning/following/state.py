@@ -104,7 +104,7 @@ class PlanningState:
             if each.ended_s is None or t_s - each.ended_s < KEPT_S
         )
         open_ = [each for each in jobs if each.end is None]
-        sites = self._sites(open_, t_s)
+        sites = self._sites([each for each in jobs if each.end is None or each.has_copies], t_s)
         known = {each.id: self._prospects(each, sites, t_s) for each in open_}
         expected = {each.id: expected_of(each, known[each.id]) for each in open_}
         found = {id_: each for id_, each in expected.items() if each is not None}

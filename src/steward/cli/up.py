@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from steward.loop import Loop
     from steward.model.decision import Autonomy
     from steward.model.view import ClusterView
+    from steward.service.job_outlook import Waits
     from steward.service.server import Listening
     from steward.sim.world import World
 
@@ -192,6 +193,7 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
                 announce=_announcing(plan, as_json=as_json),
                 jobs=jobs,
                 sites=sites.healths,
+                waits=_waits(plan),
             )
     except StewardError:  # it never began to serve, so it has not closed the loop either
         loop.close()
@@ -205,10 +207,16 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
 def _serving(plan: _Plan) -> ServingRunner:
     """Return what scales model servers; nothing in a demo, whose world has none."""
     from steward.clock import WallClock
-    from steward.config.planning_loop import FollowRunner
     from steward.config.serving_loop import ServingRunner
 
     return ServingRunner([]) if plan.demo else ServingRunner.open(plan.settings, clock=WallClock())
+
+
+def _waits(plan: _Plan) -> Waits | None:
+    """Return what asks the stewards of sites for their queues; a demo's has no others."""
+    from steward.cli.jobs.following import ask_queues
+
+    return None if plan.demo else ask_queues(plan.config, plan.folder)
 
 
 def _following(plan: _Plan) -> FollowRunner:
@@ -448,7 +456,6 @@ def _assembled(plan: _Plan) -> tuple[World | None, Loop[ClusterView], LocalJobRu
 
     if not plan.demo:
         from steward.config.local_jobs import LocalJobRunner
-    from steward.config.planning_loop import FollowRunner
 
         live = WallClock()
         jobs = LocalJobRunner.open(plan.settings, clock=live)

@@ -22,7 +22,8 @@ class PlanningSettings(Section):
         "them; the later wins, and all win over what comes with steward",
     )
     follow: bool = Field(
-        default=True, description="whether `steward up` follows jobs that `jobs submit --plan` submitted"
+        default=True,
+        description="whether `steward up` follows jobs that `jobs submit --plan` submitted",
     )
     dry_run: bool = Field(
         default=False, description="write down what would be done with them, and no more"

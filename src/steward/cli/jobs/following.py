@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +17,14 @@ from steward.cli.words import moment, span
 
 if TYPE_CHECKING:
     from steward.config import Draft
-    from steward.model.planning.catalog import Catalog
+    from steward.model.planning.catalog import Catalog, CatalogSite
     from steward.model.planning.followed import FollowedJob
     from steward.model.planning.plan import Range
     from steward.model.planning.view import PlanningView
     from steward.planning.following.state import Waits
+    from steward.service.job_outlook import Waits as PageWaits
 
-__all__ = ["add_following", "queue_waits"]
+__all__ = ["add_following", "ask_queues", "queue_waits"]
 
 COLUMNS = ("id", "name", "where", "state", "done", "ends", "in time", "spent", "to pay")
 
@@ -98,6 +99,19 @@ def follow(
         finally:
             loop.close()
         print_warnings(f"{each.where}: {each.problem}" for each in loop.status.faults)
+
+
+def ask_queues(config: Path | None, data: Path | None) -> PageWaits:
+    """Return what asks the stewards of sites for their queues, and says which do not answer."""
+
+    def ask(
+        sites: Sequence[CatalogSite], counts: frozenset[int]
+    ) -> tuple[Mapping[str, Range], tuple[str, ...]]:
+        from steward.cli.estimate.plan_sources import waits_at
+
+        return waits_at(sites, counts, config, data)
+
+    return ask
 
 
 def queue_waits(config: Path | None, data: Path | None) -> Waits:

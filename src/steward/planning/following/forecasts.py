@@ -145,6 +145,7 @@ def _choices(job: FollowedJob, known: Prospects, ways: tuple[Way, ...]) -> tuple
         request,
         ways=tuple(_rest(job, each, left, known) for each in ways),
         now_s=known.t_s,
+        sites=(),  # the catalogue has no others
         may_start_later=False,
         deadline_chance=ANY_CHANCE,
         budget_usd=_budget_left(job, request, known.t_s),

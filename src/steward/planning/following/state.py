@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from steward.decide.planning.moves import ANSWERS
+from steward.errors import StewardError
 from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
 from steward.model.planning.catalog import Catalog
-from steward.model.planning.followed import FollowedJob, SiteReport
+from steward.model.planning.followed import Expected, FollowedJob, Offer, SiteReport
 from steward.model.planning.outlook import Outlook
 from steward.model.planning.plan import Range
 from steward.model.planning.view import PlanningView, SiteBudget
@@ -105,14 +106,22 @@ class PlanningState:
         )
         open_ = [each for each in jobs if each.end is None]
         sites = self._sites([each for each in jobs if each.end is None or each.has_copies], t_s)
-        known = {each.id: self._prospects(each, sites, t_s) for each in open_}
-        expected = {each.id: expected_of(each, known[each.id]) for each in open_}
-        found = {id_: each for id_, each in expected.items() if each is not None}
+        expected: dict[str, Expected] = {}
+        offers: dict[str, tuple[Offer, ...]] = {}
+        for job in open_:
+            try:
+                known = self._prospects(job, sites, t_s)
+                here = expected_of(job, known)
+                offers[job.id] = offers_of(job, known)
+            except StewardError as fault:  # the others are followed all the same
+                self._store.damaged[job.id] = str(fault)
+                continue
+            expected |= {} if here is None else {job.id: here}
         view = PlanningView(
             t_s=t_s,
             jobs=jobs,
-            expected=found,
-            offers={each.id: offers_of(each, known[each.id]) for each in open_},
+            expected=expected,
+            offers=offers,
             sites=sites,
             errors=plans.errors,
             calibrations=plans.calibrations,

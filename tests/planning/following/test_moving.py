@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -231,29 +232,12 @@ def test_whatever_sites_vanish_and_return_each_job_ends_once_and_no_copy_is_left
             deadline_s = None if deadline_h is None else deadline_h * HOUR
             world.submit(id_, site=site, planned_s=2 * HOUR, deadline_s=deadline_s)
         ended: dict[str, JobEnd] = {}
-
-        def turns(count: int) -> None:
-            for _ in range(count):
-                world.turn(240.0)
-                for job in world.store.jobs():
-                    if job.end is not None:
-                        assert ended.setdefault(job.id, job.end) is job.end
-                    held = [each for each in job.runs if not each.state.ended and not each.held]
-                    assert len(held) <= 1
-
         for what, site, count in events:
-            engine = world.engines[site]
-            if what in ("away", "back"):
-                engine.away = what == "away"
-                engine.files = not engine.away
-            elif what in ("refuse", "accept"):
-                engine.refuses = what == "refuse"
-            elif what == "kill":
-                world.restart()
-            turns(count)
+            _happen(world, what, site)
+            _watched(world, count, ended)
         for engine in world.engines.values():
             engine.away, engine.refuses, engine.files = False, False, True
-        turns(150)
+        _watched(world, 150, ended)
 
         assert {*ended} == {*jobs}
         assert {*ended.values()} == {JobEnd.COMPLETED}
@@ -262,6 +246,27 @@ def test_whatever_sites_vanish_and_return_each_job_ends_once_and_no_copy_is_left
             states = [each.state for each in world.copies(id_)]
             assert "finished" in states
             assert {*states} <= {"finished", "cancelled"}
+
+
+def _happen(world: World, what: str, site: str) -> None:
+    engine = world.engines[site]
+    if what in ("away", "back"):
+        engine.away = what == "away"
+        engine.files = not engine.away
+    elif what in ("refuse", "accept"):
+        engine.refuses = what == "refuse"
+    elif what == "kill":
+        world.restart()
+
+
+def _watched(world: World, count: int, ended: dict[str, JobEnd]) -> None:
+    """Take turns; a job has one place to run in each, and its end stays."""
+    for _ in range(count):
+        world.turn(240.0)
+        for job in world.store.jobs():
+            if job.end is not None:
+                assert ended.setdefault(job.id, job.end) is job.end
+            assert sum(not (each.state.ended or each.held) for each in job.runs) <= 1
 
 
 class _Killed(BaseException):
@@ -281,8 +286,8 @@ class _KilledAt:
         """Kill only once."""
         self.left = -1
 
-    def _wrapped(self, real):  # type: ignore[no-untyped-def]
-        def call(*given):  # type: ignore[no-untyped-def]
+    def _wrapped(self, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*given: object) -> object:
             mine, self.left = self.left == 0, self.left - 1
             if mine and not self.after:
                 raise _Killed

@@ -172,6 +172,7 @@ class PlanningActuator:
         here = job.run
         if action.lost and here is not None:
             text = "its site did not answer"
+            job = self._rescued(job, here)
             lost = replace(here, state=RunState.LOST, ended_s=t_s, to_end=True, why=text)
             job = job.with_run(job.number_of(here), lost)
         run = SiteRun(
@@ -193,6 +194,21 @@ class PlanningActuator:
         made = replace(job.with_run(number, run), save_asked_s=None)
         self._store.save(made)
         return made, run
+
+    def _rescued(self, job: FollowedJob, here: SiteRun) -> FollowedJob:
+        """Return a job with what it saved at a site that does not answer, if that can be read."""
+        site = self._site(here)
+        saved = site.checkpoint(here)
+        if saved is None:
+            return job
+        share = share_of(saved, job, here)
+        if share < job.saved_share:
+            return job
+        try:
+            kept = site.keep(saved, self._store.checkpoints(job.id))
+        except PermanentError:  # damaged: it goes on from the one that was kept before
+            return job
+        return replace(job, checkpoint=str(kept), saved_share=share)
 
     def _submitted(self, job: FollowedJob, run: SiteRun, t_s: float) -> Step:
         """Submit a run that is written down."""

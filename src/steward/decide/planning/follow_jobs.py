@@ -95,7 +95,7 @@ class FollowJobs:
         expects: Expectation = NOTHING_EXPECTED,
         period_s: float = HOUR_S,
     ) -> Decision:
-        about = (action.type, *sorted(action.claims), _target(action))
+        about = (action.type, *sorted(action.claims), _target(view, action))
         period = int(view.t_s // period_s)
         return Decision(
             id=DecisionId(stable_id("d", self.name, *about, period)),
@@ -173,10 +173,12 @@ def _resumed(job: FollowedJob, coming: SiteRun) -> MoveJob:
     )
 
 
-def _target(action: Action) -> str:
+def _target(view: PlanningView, action: Action) -> str:
     match action:
         case MoveJob():
-            return f"{action.source}>{action.target}"
+            job = view.job(action.job)
+            begun = sum(each.began_s is not None for each in job.runs) if job is not None else 0
+            return f"{begun} {action.source}>{action.target}"
         case Recalibrate():
             return ",".join(action.calibration.jobs)
         case _:

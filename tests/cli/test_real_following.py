@@ -28,7 +28,7 @@ every_s = 0.5
 autonomy = "auto"
 [observe]
 collectors = []
-timeout_s = 5.0
+timeout_s = 30.0
 [learn]
 miners = []
 estimators = []
@@ -36,7 +36,7 @@ estimators = []
 enabled = false
 [planning]
 every_s = 1.0
-lost_after_s = 8.0
+lost_after_s = 15.0
 move_every_s = 600.0
 catalog = ["{folder}/sites.yaml"]
 [sites.hpc.jobs]
@@ -163,7 +163,7 @@ def test_a_job_that_would_be_late_is_moved_with_its_checkpoint_over_a_kill_and_i
     bed: Bed,
 ) -> None:
     with bed.up() as program:
-        id_ = bed.submit(pause_s=1.0, planned="60s..90s", deadline="180s")
+        id_ = bed.submit(pause_s=1.0, planned="60s..90s", deadline="420s")
         until(lambda: len(bed.runs(id_)) > 1, why="it is moved")
         program.send_signal(signal.SIGKILL)  # in the middle of the move, or right after
         program.wait()
@@ -183,7 +183,7 @@ def test_a_job_that_would_be_late_is_moved_with_its_checkpoint_over_a_kill_and_i
 @pytest.mark.timeout(10 * LONG_S)
 def test_a_job_of_a_site_that_is_lost_goes_on_elsewhere_and_its_copy_is_ended(bed: Bed) -> None:
     with bed.up():
-        id_ = bed.submit(pause_s=0.2, planned="100s..200s", deadline="900s")
+        id_ = bed.submit(pause_s=0.5, planned="250s..400s", deadline="900s")
         until(lambda: bed.runs(id_)[0][1] == "running", why="it runs")
         time.sleep(12)  # it saves every five seconds
         stopped = [bed.slurm.daemons["slurmctld"].pid, *_trainings(bed)]

@@ -1,4 +1,4 @@
-"""Windows as rows, metric groups as columns, one level in each cell: what all mining starts from."""
+"""Windows as rows, metric groups as columns, one level in each cell: what mining starts from."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def choice(site: str = "b", *, usd: float | None = 4.0, run_s: float = 2 * HOUR)
     )
 
 
-def run(site: str = "a", **changed: object) -> SiteRun:
+def run(site: str = "a", **changed: Any) -> SiteRun:
     plain = SiteRun(
         site=site,
         queue="q",
@@ -86,7 +87,7 @@ def run(site: str = "a", **changed: object) -> SiteRun:
     return replace(plain, **changed)
 
 
-def job(*runs: SiteRun, **changed: object) -> FollowedJob:
+def job(*runs: SiteRun, **changed: Any) -> FollowedJob:
     request = PlanRequest(
         name="bert", ways=(WAY,), now_s=0.0, deadline_s=NOW + 3 * HOUR, saves=True
     )
@@ -95,7 +96,7 @@ def job(*runs: SiteRun, **changed: object) -> FollowedJob:
 
 
 def view(
-    followed: FollowedJob, *there: Choice, chance: float | None = 0.3, **changed: object
+    followed: FollowedJob, *there: Choice, chance: float | None = 0.3, **changed: Any
 ) -> PlanningView:
     here = Expected(
         end_s=exactly(NOW + 2 * HOUR),
@@ -143,7 +144,7 @@ def test_a_move_says_where_to_what_it_is_worth_and_what_was_forecast_without_it(
     assert made.because.startswith("the deadline is met with 30% here and 99% there")
     assert action.sentence == "Save p-1, and let it go on at b/q instead of a/q"
     assert len(action.gpus) == 2
-    assert action.undo(made.id) is None
+    assert made.undo is None
 
 
 @pytest.mark.parametrize(("usd", "run_s"), [(None, HOUR), (1.0, 0.0)])
@@ -384,6 +385,15 @@ def test_of_many_reports_the_newest_and_a_sample_are_kept() -> None:
     assert same == made
     assert len(made.marks) <= MOST_MARKS
     assert made.marks[-1].t_s == 299.0
+
+
+def test_one_run_of_a_job_is_replaced_by_its_place() -> None:
+    first, second = run(), run("b")
+    followed = job(first, second)
+
+    changed = followed.with_run(followed.number_of(second), replace(second, job="8"))
+
+    assert [each.job for each in changed.runs] == ["7", "8"]
 
 
 def test_a_run_costs_by_its_hours() -> None:

@@ -57,13 +57,12 @@ class FollowJobs:
                     yield self._decision(view, action, f"{run.site} answers; {why}", period_s=60.0)
 
     def _moves(self, view: PlanningView) -> Iterator[Decision]:
+        jobs = {each.id: each for each in view.jobs}
         for move in moves(view, self.rules):
-            job = view.job(move.job)
-            if job is not None:
-                action = _action(view, job, move)
-                gain = move.gain_usd
-                expects = Expectation(low=min(gain, 0.0), mid=gain, high=max(gain, 0.0))
-                yield self._decision(view, action, move.because, expects=expects)
+            gain = move.gain_usd
+            expects = Expectation(low=min(gain, 0.0), mid=gain, high=max(gain, 0.0))
+            action = _action(view, jobs[move.job], move)
+            yield self._decision(view, action, move.because, expects=expects)
         for job in view.jobs:
             coming = job.coming
             if job.end is None and job.run is None and coming is not None:

@@ -89,12 +89,10 @@ def _silent_s(view: PlanningView, run: SiteRun) -> float:
     return away_s if run.seen_s is None else min(away_s, view.t_s - run.seen_s)
 
 
-def _away(job: FollowedJob, run: SiteRun, silent_s: float, others: list[Offer]) -> Move | None:
-    elsewhere = [each for each in others if each.choice.site != run.site]
-    if not elsewhere:
-        return None
+def _away(job: FollowedJob, run: SiteRun, silent_s: float, others: list[Offer]) -> Move:
+    """Return where a job goes on; none of the others is at the site that does not answer."""
     why = f"{run.site} has not answered for {silent_s / 60:.0f} min; "
-    return Move(job=job.id, to=elsewhere[0], because=why + _going_to(elsewhere[0]), lost=True)
+    return Move(job=job.id, to=others[0], because=why + _going_to(others[0]), lost=True)
 
 
 def _stranded(job: FollowedJob, others: list[Offer]) -> Move | None:

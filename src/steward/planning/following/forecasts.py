@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from steward.decide.planning.planner import plan
@@ -90,7 +90,9 @@ def _waiting(job: FollowedJob, run: SiteRun, known: Prospects) -> Expected | Non
     if site is None:
         return None
     here = replace(site, queues=tuple(each for each in site.queues if each.name == run.queue))
-    choices = _choices(job, replace(known, catalog=Catalog(sites=(here,))), (run.way,))
+    ratios = _ratios(job, known)
+    off = ratios.get(run.place, list(ratios.values())[-1] ** SHARED if ratios else 1.0)
+    choices = _choices(job, replace(known, catalog=Catalog(sites=(here,))), (run.way,), off)
     if not choices:
         return None
     best = choices[0]
@@ -106,20 +108,15 @@ def _waiting(job: FollowedJob, run: SiteRun, known: Prospects) -> Expected | Non
 
 def offers_of(job: FollowedJob, known: Prospects) -> tuple[Offer, ...]:
     """Return where what is left of a job could go on, what meets its limits first."""
-    run = job.run
-    sites = tuple(
-        replace(
-            site,
-            queues=tuple(
-                each for each in site.queues if run is None or (site.name, each.name) != run.place
-            ),
-        )
-        for site in known.catalog.sites
-        if site.name not in known.closed and _can_submit(site.steward_site, known)
-    )
-    elsewhere = replace(known, catalog=Catalog(sites=sites))
+    here = None if job.run is None else job.run.place
+    ratios = _ratios(job, known)
+    shared = list(ratios.values())[-1] ** SHARED if ratios else 1.0
+    choices = list(_choices(job, _open(known, but={*ratios, here}), job.request.ways, shared))
+    for place, ratio in ratios.items():
+        if place != here:
+            choices += _choices(job, _open(known, only=place), job.request.ways, ratio)
     found = []
-    for choice in _choices(job, elsewhere, job.request.ways):
+    for choice in choices:
         try:
             made = submission_of(choice, replace(job.request, now_s=known.t_s), known.catalog)
         except StewardError:
@@ -137,13 +134,15 @@ def _meets(choice: Choice, asked: float) -> bool:
     return choice.deadline_chance is None or choice.deadline_chance >= asked
 
 
-def _choices(job: FollowedJob, known: Prospects, ways: tuple[Way, ...]) -> tuple[Choice, ...]:
+def _choices(
+    job: FollowedJob, known: Prospects, ways: tuple[Way, ...], off: float
+) -> tuple[Choice, ...]:
     """Return the good plans for what is left of a job, late ones too."""
     left = 1.0 - _kept_share(job, known)
     request = job.request
     asked = replace(
         request,
-        ways=tuple(_rest(job, each, left, known) for each in ways),
+        ways=tuple(_rest(job, each, left * off, known) for each in ways),
         now_s=known.t_s,
         sites=(),  # the catalogue has no others
         may_start_later=False,
@@ -159,29 +158,46 @@ def _choices(job: FollowedJob, known: Prospects, ways: tuple[Way, ...]) -> tuple
 
 
 def _rest(job: FollowedJob, way: Way, left: float, known: Prospects) -> Way:
-    run_s = calibrated(way.run_s, _correction(job, way, known))
-    restore_s = job.request.save_s if left < 1.0 else 0.0
-    run_s = run_s.times(max(left * _off(job, way, known), 1e-6))
-    return replace(way, run_s=run_s.after(restore_s))
+    """Return what is left of a way: so many times all of its run time."""
+    run_s = calibrated(way.run_s, _correction(job, way, known)).times(max(left, 1e-6))
+    begun = any(each.began_s is not None for each in job.runs)
+    return replace(way, run_s=run_s.after(job.request.save_s if begun else 0.0))
 
 
-def _off(job: FollowedJob, way: Way, known: Prospects) -> float:
-    """Return how many times as long as planned a job takes that way, by its runs so far.
-
-    One with the same GPUs says so itself; of any other, a part is the work's and holds everywhere.
-    """
-    found = 1.0
+def _ratios(job: FollowedJob, known: Prospects) -> dict[tuple[str, str], float]:
+    """Return how many times as long as planned a job takes, by the places where it has run."""
+    found: dict[tuple[str, str], float] = {}
     for run in job.runs:
         planned = next((each for each in job.request.ways if _is_same(each, run.way)), None)
         posterior = posterior_of(job, run, known)
         if planned is None or posterior is None or not (run.marks or run is job.run):
             continue
         whole_s = posterior.total_s.mid / max(1.0 - run.from_share, LEAST_SHARE)
-        ratio = whole_s / planned.run_s.mid
-        if _is_same(way, run.way):
-            return ratio
-        found = ratio**SHARED
+        found.pop(run.place, None)  # the newest is last
+        found[run.place] = whole_s / planned.run_s.mid
     return found
+
+
+def _open(
+    known: Prospects,
+    *,
+    but: Collection[tuple[str, str] | None] = (),
+    only: tuple[str, str] | None = None,
+) -> Prospects:
+    """Return what is known with the places that can be submitted to, without some, or one alone."""
+    sites = tuple(
+        replace(
+            site,
+            queues=tuple(
+                each
+                for each in site.queues
+                if (site.name, each.name) not in but and only in (None, (site.name, each.name))
+            ),
+        )
+        for site in known.catalog.sites
+        if site.name not in known.closed and _can_submit(site.steward_site, known)
+    )
+    return replace(known, catalog=Catalog(sites=sites))
 
 
 def _is_same(one: Way, two: Way) -> bool:

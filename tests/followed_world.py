@@ -246,7 +246,7 @@ class World:
         site: str,
         planned_s: float | Mapping[str, float],
         deadline_s: float | None = None,
-        saves: bool = True,
+        name: str = "",
     ) -> FollowedJob:
         """Submit a job of one way for each site, to one of them."""
         of = planned_s if isinstance(planned_s, Mapping) else dict.fromkeys(self.engines, planned_s)
@@ -260,11 +260,11 @@ class World:
             for name, each in of.items()
         }
         request = PlanRequest(
-            name=f"app-{id_}",
+            name=name or f"app-{id_}",
             ways=tuple(ways.values()),
             now_s=self.t_s,
             deadline_s=None if deadline_s is None else self.t_s + deadline_s,
-            saves=saves,
+            saves=True,
         )
         run = SiteRun(
             site=site,

@@ -74,6 +74,7 @@ class FakeEngine:
     saves: bool = True
     answers: bool = True  # requests to save
     saved_files: bool = True
+    ends_by_itself: bool = False  # in the moment in which it is cancelled
     files: bool = True  # of its jobs can be seen, also while it is away
     reports: float = 1.0  # what a job says is done, over what is
     jobs: dict[str, FakeJob] = field(default_factory=dict)  # by token
@@ -116,6 +117,8 @@ class FakeEngine:
             found.held, found.state = False, "waiting" if found.state == "held" else found.state
         elif found.state in ("held", "waiting", "running"):
             found.state, found.ended_s = "cancelled", self.now_s
+            if self.ends_by_itself:  # in the same moment: it is refused, as Slurm does
+                raise StewardError("it is cancelled: it is over")
 
     def ping(self) -> None:
         if self.away:

@@ -117,6 +117,17 @@ def test_a_job_that_does_not_answer_a_request_to_save_goes_on(late: World) -> No
     assert any("did not save within 300 s" in getattr(each, "text", "") for each in late.faults)
 
 
+def test_a_run_that_ends_in_the_moment_in_which_it_is_cancelled_is_moved_all_the_same(
+    late: World,
+) -> None:
+    late.engines["slow"].ends_by_itself = True
+
+    late.turns(3 * HOUR, every_s=120.0)
+
+    assert late.job().end is JobEnd.COMPLETED
+    assert [each.site for each in late.job().runs] == ["slow", "fast"]
+
+
 def test_a_site_that_refuses_changes_nothing(late: World) -> None:
     late.engines["fast"].refuses = True
 

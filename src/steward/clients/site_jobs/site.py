@@ -144,11 +144,19 @@ class Site:
         try:
             state = _state(str(self.engine.show(run.job).get("state")))
             if state in (RunState.WAITING, RunState.RUNNING, RunState.HELD):
-                self.engine.change(run.job, "cancel")
+                self._cancel(run)
                 state = _state(str(self.engine.show(run.job).get("state")))
         except UnknownJobError:
             return RunState.COMPLETED if look_into(run.folder).complete else RunState.STOPPED
         return state if state.ended else None
+
+    def _cancel(self, run: SiteRun) -> None:
+        """Cancel a run; one that has ended since it was shown cannot be, and need not be."""
+        try:
+            self.engine.change(run.job, "cancel")
+        except StewardError:
+            if not _state(str(self.engine.show(run.job).get("state"))).ended:
+                raise
 
 
 def _matters(run: SiteRun) -> bool:

@@ -19,6 +19,7 @@ __all__ = ["FollowJobs"]
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
+RETRY_S = 60.0  # what must be ended, and a site refused, is tried again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,8 @@ class FollowJobs:
                     place = f"{run.site}/{run.queue}"
                     why = f"{job.id} is over" if job.end is not None else "it goes on elsewhere"
                     action = EndCopy(job=job.id, run=number, place=place)
-                    # A minute: what a site refused is asked for again soon.
-                    yield self._decision(view, action, f"{run.site} answers; {why}", period_s=60.0)
+                    because = f"{run.site} answers; {why}"
+                    yield self._decision(view, action, because, period_s=RETRY_S)
 
     def _moves(self, view: PlanningView) -> Iterator[Decision]:
         jobs = {each.id: each for each in view.jobs}
@@ -67,7 +68,7 @@ class FollowJobs:
             coming = job.coming
             if job.end is None and job.run is None and coming is not None:
                 why = "its move was not ended"
-                yield self._decision(view, _resumed(job, coming), why)
+                yield self._decision(view, _resumed(job, coming), why, period_s=RETRY_S)
 
     def _corrections(self, view: PlanningView) -> Iterator[Decision]:
         for made in corrections(view.errors, view.calibrations):
@@ -95,7 +96,7 @@ class FollowJobs:
         period_s: float = HOUR_S,
     ) -> Decision:
         about = (action.type, *sorted(action.claims), _target(view, action))
-        period = int(view.t_s // period_s)
+        period = f"{period_s:g}:{int(view.t_s // period_s)}"
         return Decision(
             id=DecisionId(stable_id("d", self.name, *about, period)),
             t_s=view.t_s,

@@ -9,10 +9,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SHARED = {
     "history_rivals",
+    "http_load",
+    "serving_loads",
     "run_all",
+    "mining_peers",
     "report",
     "crash_trials",
     "demo_process",
+    "reveal_layout",
     "slurm_runs",
     "slurm_site",
     "small_training",

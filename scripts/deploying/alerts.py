@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploying.names import gateway, own, series
+from steward.model.faults import XIDS
 from steward.observe.intake import SILENT_AFTER_S
-from steward.observe.lines.xids import XIDS
 
 __all__ = ["ALERTS", "Alert", "rules_file"]
 
-HARDWARE = ("reset", "node has", "hardware")
-XID_CODES = sorted(
-    code for code, (_, remedy) in XIDS.items() if any(word in remedy for word in HARDWARE)
-)
+XID_CODES = sorted(code for code, each in XIDS.items() if each.remedy.takes_gpu)
 DAY_S = 86_400
 GPU, NODE = "{{ $labels.node }}/gpu{{ $labels.gpu }}", "{{ $labels.node }}"
 

@@ -203,6 +203,14 @@ def test_a_mark_is_read_as_it_was_written(
     assert JobMark.read(mark.comment) == mark
 
 
+@pytest.mark.parametrize("word", ["steward:suspend", "steward:gpus=2-8", "steward:gpus=1-1"])
+def test_what_an_owner_allows_is_read_and_kept(word: str) -> None:
+    mark = JobMark.read(f"night {word}")
+
+    assert (mark.suspend, mark.gpu_range is not None) == ("suspend" in word, "gpus" in word)
+    assert mark.comment == f"night {word}"
+
+
 @given(comment=st.text(max_size=60))
 def test_a_comment_of_others_is_kept(comment: str) -> None:
     kept = JobMark.read(comment).comment

@@ -14,6 +14,7 @@ import pytest
 from factories import (
     believing,
     call_back,
+    column,
     decision,
     finding,
     gpu_row,
@@ -29,6 +30,7 @@ from factories import (
     tenants,
     view,
 )
+from live_views import with_beliefs
 from power_bench import Bench
 from steward.act.actuators import ACTUATORS
 from steward.decide.energy import POLICIES as ENERGY
@@ -44,7 +46,7 @@ from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.model.actions import Drain, Tell
 from steward.model.event import Observation
-from steward.model.forecast import About
+from steward.model.forecast import BUSY_SHARE, About
 from steward.model.frame import check_frame
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import JobRequest, JobShape, JobState
@@ -110,6 +112,16 @@ def slower() -> ClusterView:
     return seen.with_forecasts(learner.predict(seen))
 
 
+def light() -> ClusterView:
+    """Return a moment in which a job waits whose twin, and another job, keep GPUs busy a little."""
+    host = replace(job("j1", on=[GPU]), max_slowdown_share=0.1)
+    twin = replace(job("j2", on=[OTHER]), user="ada", name="probe")
+    waits = replace(twin, id=JobId("j3"), gpus=(), state=JobState.QUEUED, start_s=None)
+    seen = view(jobs=[host, twin, waits])
+    seen = replace(seen, jobs=replace(seen.jobs, step_count=np.array([9.0, np.nan, np.nan])))
+    return seen.with_forecasts((column(BUSY_SHARE, np.array([0.2, 0.2])),))
+
+
 def views() -> dict[str, ClusterView]:
     idle = view(node("n1", 2), jobs=[job("j1", on=[GPU]), job("j2"), job("j3", tenant="nobody")])
     believed = believing(idle, idle_s={GPU: 900.0}).with_findings((finding("j1", GPU),))
@@ -137,8 +149,22 @@ def views() -> dict[str, ClusterView]:
         t_s=4000.0,
         gpus=replace(half_used.gpus, quiet_since_s=left_alone),
     )
+    slowed = view(node("n1", 4), jobs=[job("j1", on=[GPU]), job("j2", on=[GPU])])
+    grows = replace(job("j1", on=[GPU]), shape=JobShape(gpus=1, max_gpus=2))
+    few = replace(wide, shape=JobShape(gpus=2, min_gpus=1))
+    elastic = view(jobs=[few, job("j2")])
+    elastic = replace(elastic, t_s=4000.0, gpus=replace(elastic.gpus, quiet_since_s=left_alone))
+    urgent = replace(job("j2"), deadline_s=1010.0, time_limit_s=60.0)
     return {
+        "a job is slowed down by another": with_beliefs(slowed, slower={"j1": 0.5}),
+        "a GPU is too hot": with_beliefs(
+            view(node("n1", 2), jobs=[job("j1", on=[GPU])]).with_findings((found,))
+        ),
+        "a deadline is near": view(jobs=[urgent, job("j3", priority=9)]),
         "half of its GPUs are not used": half_used,
+        "half of its GPUs are not used, and a job waits": with_beliefs(elastic),
+        "nobody waits for free GPUs": with_beliefs(view(node("n1", 2), jobs=[grows])),
+        "two are light": light(),
         "drained": drained.view(1000.0),
         "drained, with a job on it": troubled.view(1000.0).with_findings((found,)),
         "empty": Moment().view(0.0),
@@ -265,9 +291,9 @@ def test_an_estimator_predicts_before_it_has_learned_anything(name: str, case: s
     columns = ESTIMATORS[name]().predict(seen)
 
     assert columns
-    for column in columns:
-        assert len(column.mid) == sizes[column.about]
-        assert column.basis.startswith(name)
+    for each in columns:
+        assert len(each.mid) == sizes[each.about]
+        assert each.basis.startswith(name)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

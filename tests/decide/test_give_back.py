@@ -89,3 +89,13 @@ def test_a_loan_ends_when_its_time_is_over_or_its_engine_wants_it_back() -> None
     assert reasons(until_s=1500.0) == []
     assert reasons(until_s=900.0) == ["the 900 s that it was lent for are over"]
     assert reasons(wanted="j1 woke up") == ["j1 woke up"]
+
+
+def test_a_shared_loan_goes_on_while_its_owner_works_and_ends_when_nobody_sees_it() -> None:
+    shared = replace(loan(), shared=True)
+    jobs = [job("j1", on=[GPU]), job("j2", on=[GPU])]
+
+    assert GiveBack().decide(view(jobs=jobs, loans=[shared], busy={GPU: 0.9})) == ()
+    (made,) = GiveBack().decide(view(jobs=jobs, loans=[shared], busy={GPU: None}))
+
+    assert "nobody can see" in made.because

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from factories import believing, job, loan, node, view
+import numpy as np
+
+from factories import believing, column, job, loan, node, view
 from steward.decide.rules.gpu_idle_while_allocated import GpuIdleWhileAllocated
+from steward.model.forecast import phase_probability
 
 GPU, OTHER = "n1/gpu0", "n1/gpu1"
 
@@ -69,3 +72,12 @@ def test_a_job_of_no_known_tenant_is_found_too() -> None:
     (found,) = GpuIdleWhileAllocated().detect(believing(seen, idle_s={GPU: 400.0}))
 
     assert found.tenant is None
+
+
+def test_where_the_phase_is_all_but_certainly_idle_two_minutes_suffice() -> None:
+    seen = believing(view(jobs=[job(on=[GPU, OTHER])]), idle_s={GPU: 130.0, OTHER: 130.0})
+    sure = column(phase_probability("idle"), np.array([0.995, 0.9]))
+
+    (found,) = GpuIdleWhileAllocated().detect(seen.with_forecasts((sure,)))
+
+    assert found.gpus == (GPU,)

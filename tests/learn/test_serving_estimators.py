@@ -17,7 +17,7 @@ from steward.learn.estimators.serving import SERVING_ESTIMATORS
 from steward.learn.estimators.serving.calibration import WaitCalibration
 from steward.learn.estimators.serving.composition import Composition
 from steward.learn.estimators.serving.learned_waits import LearnedWaits
-from steward.learn.estimators.serving.output_lengths import OutputLengths, remaining
+from steward.learn.estimators.serving.output_lengths import OutputLengths, doubt, remaining
 from steward.learn.estimators.serving.throughput import TypeThroughput
 from steward.model.serving.forecasts import ServingForecasts
 from steward.model.serving.instance_type import InstanceType, StepTimes
@@ -287,6 +287,43 @@ def test_the_bound_begins_anew_with_another_source() -> None:
     assert calibration.figures().count == 301
     calibration.observe(10.0, 2.0, 10.0, 6.0, 30_000.0)
     assert calibration.sds < 1.6
+
+
+def test_coverage_that_one_source_lost_is_made_up_for_with_the_next() -> None:
+    lost, kept = WaitCalibration(), WaitCalibration()
+    for turn in range(200):
+        lost.observe(10.0, 1.0, 11.0, 12.0, 100.0 * turn)
+        kept.observe(10.0, 1.0, 11.0, 11.0, 100.0 * turn)
+
+    draw = np.random.default_rng(0)
+    for each in (lost, kept):
+        each.begin_anew(50_000.0)
+    for turn, off in enumerate(draw.normal(size=100).tolist()):
+        for each in (lost, kept):
+            each.observe(10.0, 1.0, 10.0 + each.sds, 10.0 + off, 50_000.0 + 100.0 * turn)
+
+    assert lost.sds > kept.sds
+
+
+def test_doubt_is_of_tenants_and_lengths_that_are_not_known_and_can_be_widened() -> None:
+    lengths = OutputLengths()
+    known = lengths.group("m", "chat", "a", 100)
+    for made in [50, 150] * 200:
+        lengths.add(known, made, 0)
+
+    other_length, other_tenant = (
+        lengths.group("m", "chat", "a", 5000),
+        lengths.group("m", "chat", "b", 100),
+    )
+    found = [
+        [doubt(lengths.tables, group, 100.0, 50.0, widened) for widened in (1.0, 2.0)]
+        for group in (known, other_length, other_tenant)
+    ]
+
+    assert found[0][0] < 0.1
+    assert found[0][0] < found[1][0] < found[2][0]
+    assert all(narrow < wide for narrow, wide in found)
+    assert found[1][1] > 1.9 * found[1][0]
 
 
 def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:

@@ -268,6 +268,21 @@ def test_a_request_past_its_deadline_is_refused_and_not_carried_out(job_folder: 
     assert CheckpointFolder(job_folder / CHECKPOINTS).listed() == []
 
 
+def test_an_answer_that_cannot_be_written_does_not_end_the_training(
+    job_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, job = attached(None, 9)
+    (job_folder / ANSWER / "in the way").mkdir(parents=True)
+    (job_folder / "request.json").write_text('{"id": "d-1", "do": "dance"}')
+
+    job.step()
+    job.step()
+    job.close()
+
+    assert job.steps == 2
+    assert str(job_folder) in caplog.text
+
+
 def test_a_request_that_makes_no_sense_is_answered_with_its_faults(job_folder: Path) -> None:
     _, job = attached(None, 9)
     (job_folder / "request.json").write_text('{"id": "d-1", "do": "dance"}')

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from steward.model.actions import Action, CallBack, Preempt, Resume, Start
+from steward.model.actions import Action, CallBack, Migrate, Preempt, Resize, Resume, Start
 from steward.model.decision import Decision, Receipt
 from steward.model.identity import DecisionId, JobId
 from steward.model.job import Job, JobState
@@ -14,14 +14,23 @@ from steward.model.outcome import Interval, Outcome, Story
 from steward.model.view import ClusterView
 from steward.model.yardstick import RETURN_TIME, RUN, STOP_COST
 
-__all__ = ["ReturnOutcomes", "RunOutcomes", "StopOutcomes"]
+__all__ = [
+    "JobCase",
+    "JobCases",
+    "ReturnOutcomes",
+    "RunOutcomes",
+    "StopOutcomes",
+    "job_outcome",
+]
 
 
 A = TypeVar("A", bound=Action)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Case(Generic[A]):
+class JobCase(Generic[A]):
+    """One decision from its receipt until its outcome is known."""
+
     decision: Decision
     action: A
     from_s: float
@@ -31,25 +40,25 @@ class _Case(Generic[A]):
     job: JobId | None = None  # what it was done to, if not the job of the action
 
 
-class _Cases(ABC, Generic[A]):
+class JobCases(ABC, Generic[A]):
     """Decisions of some types from their receipt until their outcome is known."""
 
     def __init__(self) -> None:
-        self._cases: dict[DecisionId, _Case[A]] = {}
+        self._cases: dict[DecisionId, JobCase[A]] = {}
 
     @abstractmethod
     def _measured(self, action: Action) -> A | None:
         """Return an action if it is measured here."""
 
     @abstractmethod
-    def _look(self, case: _Case[A], view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
+    def _look(self, case: JobCase[A], view: ClusterView, gone: dict[JobId, Job]) -> Outcome | None:
         """Take in one moment of a case; return its outcome once that is known."""
 
     def begin(self, decision: Decision, receipt: Receipt, _: ClusterView | None) -> None:
         """Start to follow a decision that was carried out or begun."""
         action = self._measured(decision.action)
         if action is not None and decision.id not in self._cases:
-            self._cases[decision.id] = _Case(
+            self._cases[decision.id] = JobCase(
                 decision=decision, action=action, from_s=receipt.t_s, seen_s=receipt.t_s
             )
 
@@ -86,9 +95,10 @@ class _Cases(ABC, Generic[A]):
         return []
 
 
-def _outcome(
-    case: _Case[A], view: ClusterView, gained: Interval, *, yardstick: str, text: str
+def job_outcome(
+    case: JobCase[A], view: ClusterView, gained: Interval, *, yardstick: str, text: str
 ) -> Outcome:
+    """Return the final outcome of a case."""
     return Outcome(
         decision=case.decision.id,
         t_s=view.t_s,
@@ -103,7 +113,7 @@ def _outcome(
     )
 
 
-class RunOutcomes(_Cases[Start | Resume]):
+class RunOutcomes(JobCases[Start | Resume]):
     """How long a started job has held its GPUs by the check.
 
     A job that a later decision stopped is not held against the one that started it.
@@ -119,7 +129,7 @@ class RunOutcomes(_Cases[Start | Resume]):
     def begin(self, decision: Decision, receipt: Receipt, view: ClusterView | None) -> None:
         """Start to follow a start, or note that a job is stopped by a decision."""
         super().begin(decision, receipt, view)
-        if isinstance(decision.action, Preempt):
+        if isinstance(decision.action, Preempt | Migrate | Resize):
             self._stopped.add(decision.action.job)
         case = self._cases.get(decision.id)
         if case is not None and receipt.job is not None:
@@ -132,7 +142,7 @@ class RunOutcomes(_Cases[Start | Resume]):
         return found
 
     def _look(
-        self, case: _Case[Start | Resume], view: ClusterView, gone: dict[JobId, Job]
+        self, case: JobCase[Start | Resume], view: ClusterView, gone: dict[JobId, Job]
     ) -> Outcome | None:
         action, id_ = case.action, case.job or case.action.job
         job = gone.get(id_) or view.details.get(id_)
@@ -161,25 +171,25 @@ class RunOutcomes(_Cases[Start | Resume]):
 
     @staticmethod
     def _end(
-        case: _Case[Start | Resume], view: ClusterView, why: str, *, completed: bool = False
+        case: JobCase[Start | Resume], view: ClusterView, why: str, *, completed: bool = False
     ) -> Outcome:
         half = case.step_s * len(case.action.gpus)
         gained = Interval(low=max(0.0, case.total - half), mid=case.total, high=case.total + half)
         text = f"{why}: it ran for {case.total / 3600:.2f} GPU-hours by then"
-        outcome = _outcome(case, view, gained, yardstick=RUN, text=text)
+        outcome = job_outcome(case, view, gained, yardstick=RUN, text=text)
         if not completed:
             return outcome
         return replace(outcome, expected=min(outcome.expected, case.total))
 
 
-class StopOutcomes(_Cases[Preempt]):
+class StopOutcomes(JobCases[Preempt]):
     """What it cost to save a job, to repeat what was lost, and to restore it."""
 
     def _measured(self, action: Action) -> Preempt | None:
         return action if isinstance(action, Preempt) else None
 
     def _look(
-        self, case: _Case[Preempt], view: ClusterView, gone: dict[JobId, Job]
+        self, case: JobCase[Preempt], view: ClusterView, gone: dict[JobId, Job]
     ) -> Outcome | None:
         action = case.action
         job = gone.get(action.job) or view.details.get(action.job)
@@ -197,17 +207,17 @@ class StopOutcomes(_Cases[Preempt]):
             f"lost, and restoring takes {restore_s:.0f} s"
         )
         gained = Interval(low=-cost - half, mid=-cost, high=min(0.0, -cost + half))
-        return _outcome(case, view, gained, yardstick=STOP_COST, text=text)
+        return job_outcome(case, view, gained, yardstick=STOP_COST, text=text)
 
 
-class ReturnOutcomes(_Cases[CallBack]):
+class ReturnOutcomes(JobCases[CallBack]):
     """How long an owner waited for its GPUs."""
 
     def _measured(self, action: Action) -> CallBack | None:
         return action if isinstance(action, CallBack) else None
 
     def _look(
-        self, case: _Case[CallBack], view: ClusterView, gone: dict[JobId, Job]
+        self, case: JobCase[CallBack], view: ClusterView, gone: dict[JobId, Job]
     ) -> Outcome | None:
         action = case.action
         if any(loan.id == action.loan for loan in view.loans):
@@ -219,4 +229,4 @@ class ReturnOutcomes(_Cases[CallBack]):
         half = 0.0 if lines else case.step_s
         gained = Interval(low=-took_s - half, mid=-took_s, high=min(0.0, -took_s + half))
         text = f"job {action.owner} had its GPUs alone after {took_s:.0f} s"
-        return _outcome(case, view, gained, yardstick=RETURN_TIME, text=text)
+        return job_outcome(case, view, gained, yardstick=RETURN_TIME, text=text)

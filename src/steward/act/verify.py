@@ -9,6 +9,7 @@ from steward.act.effects import Effects
 from steward.act.energy_outcomes import EnergyOutcomes
 from steward.act.job_outcomes import ReturnOutcomes, RunOutcomes, StopOutcomes
 from steward.act.loan_outcomes import LoanOutcomes
+from steward.act.move_outcomes import MoveOutcomes, ResizeOutcomes
 from steward.act.node_outcomes import ServiceOutcomes
 from steward.model.decision import Decision, Receipt
 from steward.model.identity import DecisionId
@@ -36,6 +37,8 @@ class ClusterVerifier:
             self._loans,
             RunOutcomes(),
             StopOutcomes(),
+            MoveOutcomes(),
+            ResizeOutcomes(),
             ReturnOutcomes(),
             ServiceOutcomes(),
             EnergyOutcomes(),

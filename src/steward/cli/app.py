@@ -19,9 +19,11 @@ from steward.cli import (
     doctor,
     estimate,
     findings,
+    health,
     jobs,
     kubernetes,
     lab,
+    learn,
     observe,
     report,
     rules,
@@ -154,9 +156,12 @@ app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
 app.command(name="report")(report.report)
 app.add_typer(estimate.app, name="estimate", cls=FullHelpGroup)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
+app.add_typer(learn.app, name="learn", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
+app.add_typer(learn.app, name="learn", cls=FullHelpGroup)
 app.add_typer(serve.app, name="serve", cls=FullHelpGroup)
+app.add_typer(health.app, name="health", cls=FullHelpGroup)
 app.add_typer(slurm.app, name="slurm", cls=FullHelpGroup)
 app.add_typer(kubernetes.app, name="kubernetes", cls=FullHelpGroup)
 app.add_typer(config.app, name="config", cls=FullHelpGroup)

@@ -47,7 +47,17 @@ POLICIES: Mapping[str, type[Policy[ClusterView]]] = {
     **HEALTH,
     **ENERGY,
 }
-_START_NOTHING = ("ask-for-what-is-used", "give-back", "lend-idle", "save-before-limit")
+_START_NOTHING = (
+    "ask-for-what-is-used",
+    "give-back",
+    "grow-into-idle",
+    "lend-idle",
+    "pack-light",
+    "raise-late",
+    "release-unused",
+    "save-before-limit",
+    "separate-slowed",
+)
 _OURS = ("name", "vocabulary")  # every plug has them; they are not for a site to set
 _TYPE_NAMES = {
     "bool": "true or false",

@@ -13,7 +13,7 @@ from steward.documents.svg import picture, text
 __all__ = ["matrix"]
 
 Floats = NDArray[np.float64]
-_LETTER_PX = 6.4  # of 12 px text, about
+_LETTER_PX = 7.2  # of 12 px text, at most
 _MOST_NAME = 28  # letters
 _FAINTEST = 0.004  # what has less colour cannot be seen: it is not drawn
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from steward.errors import StewardError
 
 __all__ = [
+    "BUSY_SHARE",
     "LOAN_YIELD",
+    "PHASES",
     "POWER_FLOOR_WATTS",
     "POWER_LIMITS_TRIED",
     "POWER_LIMIT_CHANGES",
@@ -27,11 +29,13 @@ __all__ = [
     "RUN_TYPICAL_S",
     "RUN_USES_GPU_S",
     "SIMILAR_JOBS",
+    "SLOWDOWN_SHARE",
     "UNEXPLAINED_S",
     "USED_GPU_S",
     "About",
     "Forecast",
     "ForecastColumn",
+    "phase_probability",
 ]
 
 Floats = NDArray[np.float64]
@@ -48,6 +52,8 @@ RUN_RANK_ALL_GPU_S = "run.rank_all_gpu_s"  # the same where all jobs count as al
 RUN_TYPICAL_S = "run.typical_s"  # median run time left, from the level of GPU time it last reached
 RUN_USES_GPU_S = "run.uses_gpu_s"  # mean GPU time in all, as it was expected when the job came
 SIMILAR_JOBS = "run.similar_jobs"  # how many ended jobs of its own kind that rests on
+BUSY_SHARE = "gpu.busy_level_share"  # how busy its owner keeps a GPU, over minutes
+SLOWDOWN_SHARE = "run.slowdown_share"  # by how much a job steps slower than it did, like for like
 # Of jobs whose owner allows a slowdown for saving energy:
 POWER_SLOWDOWN_SHARE = "power.slowdown_share"  # at the limit in force, against no cap
 POWER_FLOOR_WATTS = "power.floor_watts"  # best limit of a GPU that slows it no more than allowed
@@ -56,6 +62,18 @@ POWER_PROVEN_WATTS = "power.proven_watts"  # best of the limits that it was meas
 POWER_LIMITS_TRIED = "power.limits_tried"  # at how many limits it was measured
 POWER_LIMIT_CHANGES = "power.limit_changes"  # how often its limit was changed
 USED_GPU_S = "tenant.used_gpu_s"  # what a tenant's jobs have held, older use faded
+
+# What a run goes through; for each, one column along the GPUs with its probability.
+PHASES = ("start", "compile", "load", "train", "evaluate", "checkpoint", "idle")
+
+
+def phase_probability(phase: str) -> str:
+    """Return the quantity that holds how likely a GPU is in a phase of its owner's run.
+
+    >>> phase_probability("idle")
+    'phase.idle_probability'
+    """
+    return f"phase.{phase}_probability"
 
 
 class About(Enum):

@@ -15,7 +15,7 @@ from steward.model.yielding import Measured, Yielding, promise_s, quantile
 
 __all__ = ["JobLoan", "LoanNote", "LoanPhase", "LoanWay", "yielding_of"]
 
-LoanWay = Literal["beside", "suspended", "saved"]
+LoanWay = Literal["beside", "shared", "suspended", "saved"]
 LoanPhase = Literal["clearing", "starting", "lent", "returning", "restoring", "over"]
 
 
@@ -88,6 +88,7 @@ class JobLoan:
             since_s=self.since_s,
             until_s=self.until_s,
             wanted=self.wanted,
+            shared=self.way == "shared",
         )
 
     @property

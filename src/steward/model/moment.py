@@ -142,6 +142,8 @@ class Moment:
                     borrower=action.borrower,
                     gpus=receipt.gpus,
                     since_s=receipt.t_s,
+                    until_s=None if action.for_s is None else receipt.t_s + action.for_s,
+                    shared=action.way == "shared",
                 )
             )
         elif isinstance(action, CallBack):

@@ -59,6 +59,7 @@ class Loan:
     since_s: float
     until_s: float | None = None  # when it ends at the latest
     wanted: str = ""  # why its engine wants it to end; empty: it does not
+    shared: bool = False  # its owner works on them, too: that it does ends no loan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

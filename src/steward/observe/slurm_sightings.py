@@ -9,12 +9,13 @@ from steward.clients.slurm.jobs import WAITING
 from steward.clients.slurm.syntax import whole_gpus
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
 from steward.model.job import Checkpointing, Job, JobShape, JobState
-from steward.model.yielding import Yielding
+from steward.model.yielding import Yielding, suspension_s
 from steward.observe.job_book import JobSighting
 
 __all__ = ["SlurmSightings"]
 
 ENDS_S = 5.0  # that ending a step takes, and noticing it
+SUSPENDED_BYTES = 80 << 30
 
 _STATES = {
     "CANCELLED": JobState.CANCELLED,
@@ -81,18 +82,31 @@ class SlurmSightings:
         return own and job.mark.inside_bytes is not None and not job.array
 
     def _yielding(self, job: SlurmJob) -> Yielding:
-        """Return what is promised: who may run in another job may be ended there, too."""
-        if not self._may_borrow(job):
-            return Yielding()
-        return Yielding(promised_s=(job.mark.save_s or 0.0) + ENDS_S, endable=True)
+        """Return what is promised: who may run in another job may be ended there, too.
+
+        Nobody here knows how much a job has on its GPU: a large one is taken to be full.
+        """
+        may_borrow = self._may_borrow(job)
+        suspendable = job.mark.suspend and job.gpus == 1 and job.user == self._lends_to != ""
+        size = SUSPENDED_BYTES if suspendable else 0
+        return Yielding(
+            promised_s=(job.mark.save_s or 0.0) + ENDS_S if may_borrow else None,
+            endable=may_borrow,
+            suspendable=suspendable,
+            suspend_s=suspension_s((), "suspend", size) if suspendable else 0.0,
+            resume_s=suspension_s((), "resume", size) if suspendable else 0.0,
+        )
 
     def _shape(self, job: SlurmJob) -> JobShape:
+        least, most = job.mark.gpu_range or (job.gpus, job.gpus)
         return JobShape(
             gpus=job.gpus,
             gpu_memory_bytes=job.mark.inside_bytes or 0,
             cpus=job.cpus,
             memory_bytes=job.memory_bytes,
             gpu_models=tuple(self._models.get(each, each) for each in job.gpu_types),
+            min_gpus=least if least <= job.gpus <= most else 0,
+            max_gpus=most if least <= job.gpus <= most else 0,
         )
 
     def _places(self, job: SlurmJob) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from steward.model.actions import (
     CallBack,
     Drain,
     Lend,
+    Migrate,
     Preempt,
     Resume,
     Start,
@@ -63,7 +64,9 @@ class World:
         self._instant += (self._instant + 1) * every_s <= start_s  # where the division was unkind
         self._introduced = False
         self._receipts: dict[DecisionId, Receipt] = {}
-        self._stopping: dict[DecisionId, tuple[Preempt, int]] = {}  # and which run it stops
+        self._stopping: dict[
+            DecisionId, tuple[Preempt | Migrate, int]
+        ] = {}  # and which run it stops
         self._lock = threading.RLock()
 
     def available(self) -> Availability:
@@ -129,7 +132,7 @@ class World:
     def actions(self) -> tuple[type[Action], ...]:
         """Return what this world can carry out; starts only where it leaves them to others."""
         lending: tuple[type[Action], ...] = (Lend, CallBack, Drain, Undrain, Tell)
-        return lending if self.scenario.starts_jobs else (*lending, Start, Resume, Preempt)
+        return lending if self.scenario.starts_jobs else (*lending, Start, Resume, Preempt, Migrate)
 
     def carry_out(self, decision: Decision, t_s: float) -> Receipt:
         """Do it. The same decision again returns the same receipt and does nothing."""
@@ -145,7 +148,7 @@ class World:
             return self._receipt(decision, "done", gpus, text)
 
     def progress(self, decision: Decision, t_s: float) -> Receipt:
-        """Return whether a preempted job has left its GPUs."""
+        """Return whether a job that is preempted or moved has left its GPUs."""
         with self._lock:
             known = self._receipts.get(decision.id)
             if known is not None:
@@ -162,6 +165,9 @@ class World:
                 hint="it was begun in a simulated world that has ended",
             )
         action, taken = found
+        if isinstance(action, Migrate) and self._engine.is_over(action.job, taken):
+            self._engine.start(decision.id, action.job, action.target)
+            return self._receipt(decision, "done", action.gpus, f"job {action.job} runs elsewhere")
         if self._engine.is_over(action.job, taken):
             return self._receipt(decision, "done", action.gpus, f"job {action.job} was saved")
         text = f"job {action.job} saves itself"
@@ -193,7 +199,7 @@ class World:
             case Start() | Resume() as start:
                 engine.start(decision.id, start.job, start.gpus)
                 return start.gpus, f"job {start.job} runs"
-            case Preempt() as stop:
+            case Preempt() | Migrate() as stop:
                 self._stopping[decision.id] = (stop, engine.preempt(decision.id, stop.job))
                 return stop.gpus, ""
             case Drain() | Undrain() as drain:

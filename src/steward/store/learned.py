@@ -25,7 +25,7 @@ from steward.errors import StewardError
 from steward.ports import Learner
 from steward.store.atomic import make_folder, write_atomic
 
-__all__ = ["LearnedState", "LearnedStates", "Payload", "name_of"]
+__all__ = ["LearnedState", "LearnedStates", "Payload", "load_file", "name_of", "save_file"]
 
 Payload = Mapping[str, Any]  # JSON values and numpy arrays
 
@@ -75,22 +75,18 @@ class LearnedStates:
         `learnt_from` describes the data behind the state, for example
         `{"outcomes": 812, "until_s": 1.7e9}`.
         """
-        arrays: dict[str, np.ndarray[Any, Any]] = {}
-        about = {
-            "name": name,
-            "version": version,
-            "saved_s": self._clock.now_s(),
-            "learnt_from": _plain(learnt_from, arrays, at=f"{name}: learnt_from"),
-            "payload": _plain(payload, arrays, at=name),
-        }
-        packed = io.BytesIO()
-        arrays[_JSON] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-        np.savez_compressed(packed, allow_pickle=False, **arrays)
-        body = packed.getvalue()
+        state = LearnedState(
+            name=name,
+            version=version,
+            payload=payload,
+            saved_s=self._clock.now_s(),
+            learnt_from=learnt_from,
+        )
+        packed = _packed(state)
         try:
             file = self._file(name)
             make_folder(self._folder)
-            write_atomic(file, _MAGIC + hashlib.sha256(body).digest() + body, durable=durable)
+            write_atomic(file, packed, durable=durable)
         except OSError as fault:
             raise StewardError(
                 f"what '{name}' has learnt cannot be saved: {fault.strerror or fault}",
@@ -159,6 +155,42 @@ class LearnedStates:
         except OSError as fault:
             return f"{file}: {why}; setting it aside failed: {fault.strerror or fault}"
         return f"{file}: {why}; it was moved to {_ASIDE}/{aside.name}"
+
+
+def save_file(path: Path, state: LearnedState) -> None:
+    """Write one state to a file of any name, to be shared; an older one is replaced at once."""
+    make_folder(path.parent)
+    write_atomic(path, _packed(state), durable=True)
+
+
+def load_file(path: Path, name: str, version: int) -> LearnedState:
+    """Return the state in a shared file, or raise: a file given by hand is never set aside."""
+    state, fault = _decoded(path.read_bytes())
+    if state is None:
+        why = f"it is damaged or of another form ({fault})"
+    elif state.name != name:
+        why = f"it holds the state of '{state.name}', not of '{name}'"
+    elif state.version != version:
+        why = f"it has version {state.version}, and this steward reads version {version}"
+    else:
+        return state
+    raise StewardError(why, where=str(path), hint="save it again with this version of steward")
+
+
+def _packed(state: LearnedState) -> bytes:
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    about = {
+        "name": state.name,
+        "version": state.version,
+        "saved_s": state.saved_s,
+        "learnt_from": _plain(state.learnt_from, arrays, at=f"{state.name}: learnt_from"),
+        "payload": _plain(state.payload, arrays, at=state.name),
+    }
+    arrays[_JSON] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **arrays)
+    body = packed.getvalue()
+    return _MAGIC + hashlib.sha256(body).digest() + body
 
 
 def name_of(plug: Learner) -> str:

@@ -7,6 +7,7 @@ same in prose, for programs in other languages.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ __all__ = [
     "read_request",
     "write_json",
 ]
+
+log = logging.getLogger(__name__)
 
 FOLDER_VARIABLE = "STEWARD_JOB_FOLDER"
 REQUEST_VARIABLE = "STEWARD_REQUEST_FILE"  # a second place for requests, which a job only reads
@@ -100,9 +103,15 @@ class SaveAnswer:
         write_json(folder / ANSWER, asdict(self))
 
     def publish(self, folder: Path | None) -> None:
-        """Write the answer into the folder, if there is one, and print it if that is wanted."""
-        if folder is not None:
-            self.write(folder)
+        """Write the answer into the folder, if there is one, and print it if that is wanted.
+
+        A folder that cannot be written to, as on a full disk, does not end the training.
+        """
+        try:
+            if folder is not None:
+                self.write(folder)
+        except OSError as fault:
+            log.warning("%s: %s", folder, fault)
         if os.environ.get(REQUEST_VARIABLE) and self.id:
             text = json.dumps(asdict(self), allow_nan=False)
             os.write(2, f"{ANSWER_LINE}{text}\n".encode())  # in one piece, past any buffer

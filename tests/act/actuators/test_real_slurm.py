@@ -31,6 +31,7 @@ from steward.errors import PermanentError, TemporaryError
 from steward.model.actions import (
     Action,
     Drain,
+    Migrate,
     Preempt,
     Reprioritise,
     Resize,
@@ -49,6 +50,7 @@ pytestmark = pytest.mark.real
 
 OWNER, OPERATOR, OTHER = "games", "mail", "news"  # accounts that every Debian has
 STAY = "for each in $(seq 3600); do sleep 1; done"
+SAVES = f"trap 'echo saved' USR2; {STAY}"
 GPU = GpuId("n1/gpu0")
 _numbers = count(1)
 
@@ -137,6 +139,14 @@ def printed(bed: SlurmBed, job: str) -> str:
 
 def wait_state(bed: SlurmBed, job: str, state: str) -> None:
     until(lambda: listed(bed, job) == state, why=f"{state} of {job}")
+
+
+def runs_on(bed: SlurmBed, job: str) -> str:
+    """Return the node that a job runs on, once its shell has set its trap."""
+    wait_state(bed, job, "RUNNING")
+    until(lambda: bool(listed(bed, job, "%N")), why="its node")
+    time.sleep(1.0)
+    return listed(bed, job, "%N")
 
 
 @contextmanager
@@ -287,6 +297,56 @@ def test_a_job_gives_up_a_node_in_the_middle(bed: SlurmBed) -> None:
     assert smaller.result == "done"
     assert control(bed).jobs([job])[job].nodes == (nodes[0], nodes[2])
     assert larger.result == "failed"
+
+
+def test_a_job_saves_and_goes_on_on_another_node(bed: SlurmBed) -> None:
+    """Twice: what it was kept from before stays so, as what its owner excludes."""
+    job = submit(bed, SAVES, "--gres=gpu:2", "--requeue", "--comment=steward:saves=2", "-x", "n4")
+    visited = []
+    for _ in range(2):
+        node = runs_on(bed, job)
+        visited.append(node)
+        source = tuple(GpuId(f"{node}/gpu{each}") for each in (0, 1))
+        move = made(Migrate(job=JobId(job), source=source, target=(GpuId("n9/gpu0"),) * 2))
+        said = carried_out(bed, move)
+        assert (said.result, said.text.startswith(f"job {job} runs on")) == ("done", True), (
+            said.text
+        )
+
+    visited.append(runs_on(bed, job))
+    assert sorted(visited) == ["n1", "n2", "n3"]
+    assert printed(bed, job).count("saved") == 2
+    within = made(Migrate(job=JobId(job), source=source[:1], target=source[1:]))
+    assert carried_out(bed, within).result == "failed"
+
+
+def test_a_job_saves_and_goes_on_with_another_number_of_gpus(bed: SlurmBed) -> None:
+    says = f"echo $CUDA_VISIBLE_DEVICES; {SAVES}"
+    job = submit(bed, says, "--gres=gpu:4", "--requeue", "--comment=steward:saves=1")
+    gpus = tuple(GpuId(f"{runs_on(bed, job)}/gpu{each}") for each in range(6))
+
+    for before, then in ((gpus[:4], gpus[:2]), (gpus[:2], gpus)):
+        said = carried_out(bed, made(Resize(job=JobId(job), now=before, then=then)))
+        assert said.result == "done", said.text
+        runs_on(bed, job)
+
+    def counts() -> list[int]:
+        lines = printed(bed, job).splitlines()
+        return [len(each.split(",")) for each in lines if each[:1].isdigit()]
+
+    until(lambda: counts() == [4, 2, 6], why=lambda: f"three sizes; {printed(bed, job)}")
+    assert printed(bed, job).count("saved") == 2
+
+
+def test_a_move_of_a_job_that_cannot_save_or_finds_no_room_leaves_it_able_to_run(
+    bed: SlurmBed,
+) -> None:
+    stays = submit(bed, STAY, "--gres=gpu:1", "--requeue")
+    gpu = GpuId(f"{runs_on(bed, stays)}/gpu0")
+    move = made(Migrate(job=JobId(stays), source=(gpu,), target=(GpuId("n9/gpu0"),)))
+
+    assert "has not said that it can save" in carried_out(bed, move).text
+    assert listed(bed, stays) == "RUNNING"
 
 
 def test_a_job_that_others_made_room_for_is_next(bed: SlurmBed) -> None:
@@ -514,8 +574,7 @@ def test_what_a_person_would_type_does_the_same(bed: SlurmBed) -> None:
     typed(bed, Start(job=JobId(held), gpus=(GPU,)))
     wait_state(bed, held, "RUNNING")
 
-    saves = f"trap 'echo saved' USR2; {STAY}"
-    trains = submit(bed, saves, "--gres=gpu:1", "--requeue", "--comment=steward:saves=2")
+    trains = submit(bed, SAVES, "--gres=gpu:1", "--requeue", "--comment=steward:saves=2")
     wait_state(bed, trains, "RUNNING")
     until(lambda: bool(listed(bed, trains, "%N")), why="its node")
     time.sleep(1.0)  # its shell sets its trap
@@ -528,6 +587,15 @@ def test_what_a_person_would_type_does_the_same(bed: SlurmBed) -> None:
     wait_state(bed, trains, "RUNNING")
 
     assert printed(bed, trains).count("saved") >= 2
+
+    until(lambda: bool(listed(bed, trains, "%N")), why="its node")
+    time.sleep(1.0)
+    node = listed(bed, trains, "%N")
+    typed(
+        bed, Migrate(job=JobId(trains), source=(GpuId(f"{node}/gpu0"),), target=(GpuId("n9/gpu0"),))
+    )
+    until(lambda: listed(bed, trains) == "RUNNING", why="its start elsewhere")
+    assert runs_on(bed, trains) != node
 
 
 @pytest.mark.parametrize(

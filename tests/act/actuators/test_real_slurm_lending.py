@@ -14,6 +14,7 @@ import pytest
 
 from beds.slurm import SlurmBed, slurm_bed
 from factories import believing, decision, finding, gpu_row, samples
+from fake_libcuda import FakeLibcuda
 from patience import LONG_S, until
 from steward.act.actuators.slurm import Slurm as SlurmEngine
 from steward.decide.scheduling.give_back import GiveBack
@@ -24,6 +25,7 @@ from steward.model.decision import Decision, Receipt
 from steward.model.event import Observation
 from steward.model.identity import GpuId, JobId
 from steward.model.job import JobState
+from steward.model.metrics import aliases_from
 from steward.model.moment import Moment
 from steward.observe.collectors.slurm import Slurm as SlurmCollector
 from told import steward
@@ -44,6 +46,9 @@ last = None
 while not (folder / "finish").exists():
     time.sleep(0.1)
     step += 1
+    draft = folder / "progress.tmp"
+    draft.write_text(json.dumps({"step": step, "written_s": time.time()}))
+    draft.rename(folder / "progress.json")
     request = folder / "request.json"
     asked = json.loads(request.read_text())["id"] if request.exists() else None
     if asked != last:
@@ -245,7 +250,10 @@ def look(collector: SlurmCollector, moment: Moment) -> None:
         found = collector.collect(time.time())
         return found if found.health else None
 
-    moment.fold(until(seen, why="a look"))
+    found = until(seen, why="a look")
+    names = aliases_from(collector.vocabulary)
+    canonical = {each: names[each][0].name for each in found.frame.columns if each in names}
+    moment.fold(replace(found, frame=found.frame.rename(canonical)))
 
 
 def test_the_view_shows_the_loan_until_its_owner_stirs_and_the_policy_calls_it_back(
@@ -273,12 +281,14 @@ def test_the_view_shows_the_loan_until_its_owner_stirs_and_the_policy_calls_it_b
     idle = decided(0.0)
     seen = moment.view(time.time())
     job = seen.details[JobId(borrower)]
+    steps = float(seen.jobs.step_count[seen.jobs.ids == borrower][0])
     (stirred,) = decided(0.5)
     returned = carried_out(slurm, stirred)
     look(collector, moment)
     after = moment.view(time.time())
 
     assert idle == ()
+    assert steps > 0.0  # from the folder of the job
     assert (job.state, job.gpus) == (JobState.RUNNING, ("n1/gpu5",))
     assert [each.borrower for each in seen.loans] == [borrower]
     assert "uses its GPUs again" in stirred.because
@@ -375,7 +385,7 @@ def test_a_job_that_a_person_releases_while_it_is_lent_never_runs_twice_at_once(
 
 
 @pytest.mark.parametrize(
-    ("way", "words"), [("suspended", "needs a steward on the node"), ("saved", "gives its GPUs")]
+    ("way", "words"), [("suspended", "may be suspended"), ("saved", "gives its GPUs")]
 )
 def test_ways_that_are_not_safe_are_refused_with_the_reason(
     bed: SlurmBed, owner: str, way: str, words: str
@@ -401,3 +411,141 @@ def test_nothing_of_another_user_is_lent_not_even_by_root(bed: SlurmBed, owner: 
     assert said.result == "failed"
     assert f"job {theirs} is {OTHER}'s and steward runs as root" in said.text
     assert "steward:lent" not in comment(bed, theirs)
+
+
+# -- holders that the driver suspends --------------------------------------------------------------
+
+HOLDS = """\
+import ctypes, itertools, pathlib, sys, time
+ctypes.CDLL(sys.argv[1])
+for number in itertools.count():
+    pathlib.Path(sys.argv[2]).write_text(str(number))
+    time.sleep(0.05)
+    while pathlib.Path(sys.argv[2] + ".wake").exists():
+        pass
+"""
+
+
+@pytest.fixture
+def cuda(bed: SlurmBed, tmp_path: Path) -> FakeLibcuda:
+    return FakeLibcuda(tmp_path / "cuda")
+
+
+@pytest.fixture
+def notebook(bed: SlurmBed, cuda: FakeLibcuda, tmp_path: Path) -> str:
+    """Return a job that holds one GPU by the driver and may be suspended; the rest is in use."""
+    (tmp_path / "holds.py").write_text(HOLDS)
+    run = f"python3 {tmp_path}/holds.py {cuda.path} {tmp_path}/count"
+    may = ("--comment=steward:suspend", "-w", "n1")
+    id_ = bed.submit(run, "-A", "bio", "--gres=gpu:a100:1", "--time=60", *may)
+    for node, gpus in (("n1", 7), ("n2", 8)):
+        bed.submit(STAY, "-A", "bio", f"--gres=gpu:a100:{gpus}", "--time=60", "-w", node)
+    until((tmp_path / "count").exists, why="a holder that counts")
+    return id_
+
+
+def suspending(bed: SlurmBed, cuda: FakeLibcuda) -> SlurmEngine:
+    conf = bed.env["SLURM_CONF"]
+    return SlurmEngine(conf=conf, timeout_s=LONG_S, settle_s=0.0, cuda_library=str(cuda.path))
+
+
+def suspends(notebook: str, borrower: str) -> Decision:
+    gpu = GpuId("n1/gpu0")
+    action = Lend(gpus=(gpu,), owner=JobId(notebook), borrower=JobId(borrower), way="suspended")
+    return decision(f"d-lend{next(_numbers)}", action=action, t_s=time.time())
+
+
+def counts_on(folder: Path) -> bool:
+    first = (folder / "count").read_text()
+    time.sleep(0.3)
+    return (folder / "count").read_text() != first
+
+
+def test_a_holder_is_suspended_for_a_loan_and_resumed_when_it_is_called_back(
+    bed: SlurmBed, cuda: FakeLibcuda, notebook: str, tmp_path: Path
+) -> None:
+    borrower = submit(bed)
+    made = suspends(notebook, borrower)
+
+    lent = carried_out(suspending(bed, cuda), made)
+    until(lambda: "steward:saves=60" in comment(bed, borrower), why="that it can save")
+    stood_still = not counts_on(tmp_path)
+    returned = carried_out(suspending(bed, cuda), back(made))
+
+    assert (lent.result, returned.result) == ("done", "done"), (lent.text, returned.text)
+    assert "whose process the driver has suspended" in lent.text
+    assert (stood_still, counts_on(tmp_path)) == (True, True)
+    assert log_of(bed, borrower).startswith("begins at 0 on 0 kept\nsaved\n")
+    assert cuda.calls()[:4] == ["lock", "checkpoint", "restore", "unlock"]
+    assert "Held" not in reason_of(bed, borrower)
+
+
+def test_a_holder_that_the_driver_refuses_goes_on_and_nothing_is_lent(
+    bed: SlurmBed, cuda: FakeLibcuda, notebook: str, tmp_path: Path
+) -> None:
+    cuda.set("fail-checkpoint", 801)
+    borrower = submit(bed)
+
+    said = carried_out(suspending(bed, cuda), suspends(notebook, borrower))
+
+    assert said.result == "failed"
+    assert "did not suspend its holder" in said.text
+    assert "managed memory" in said.text
+    assert counts_on(tmp_path)
+    until(lambda: "Held" not in reason_of(bed, borrower), why="its release")
+    assert log_of(bed, borrower) == ""
+
+
+def test_a_holder_that_stirs_gets_its_gpu_back_without_any_steward(
+    bed: SlurmBed, cuda: FakeLibcuda, notebook: str, tmp_path: Path
+) -> None:
+    cuda.set("keep-going", 1)  # as a real one: only what calls the driver stands still
+    borrower = submit(bed)
+    carried_out(suspending(bed, cuda), suspends(notebook, borrower))
+    until(lambda: "begins at" in log_of(bed, borrower), why="its first line")
+
+    (tmp_path / "count.wake").touch()
+
+    until(lambda: "unlock" in cuda.calls(), why="a resumed holder")
+    (tmp_path / "count.wake").unlink()
+    assert "saved" in log_of(bed, borrower)
+    until(lambda: "steward-lent" not in steps(bed), why="the end of its step")
+    until(lambda: "Held" not in reason_of(bed, borrower), why="its release")
+    assert bed.state_of(notebook) == "RUNNING"
+
+
+def test_a_borrower_that_is_killed_leaves_no_holder_suspended(
+    bed: SlurmBed, cuda: FakeLibcuda, notebook: str, tmp_path: Path
+) -> None:
+    borrower = submit(bed)
+    made = suspends(notebook, borrower)
+    carried_out(suspending(bed, cuda), made)
+    until(lambda: "begins at" in log_of(bed, borrower), why="its first line")
+    step = next(each for each in bed.run("squeue", "-h", "-s", "--format=%i %j").splitlines()
+                if "steward-lent" in each).split()[0]  # fmt: skip
+
+    bed.run("scancel", "--signal=KILL", step)
+
+    until(lambda: "unlock" in cuda.calls(), why="a resumed holder")
+    assert counts_on(tmp_path)
+    assert carried_out(suspending(bed, cuda), back(made)).result == "done"
+
+
+def test_the_policy_sees_who_may_be_suspended(
+    bed: SlurmBed, cuda: FakeLibcuda, notebook: str
+) -> None:
+    collector = SlurmCollector(conf=bed.env["SLURM_CONF"], every_s=0.0, up_is_healthy=True)
+    moment = Moment(quiet_share=0.05, stale_after_s=1e6)
+    borrower = submit(bed, "--gpu-memory", "79G")
+    t_s = time.time()
+    moment.fold(with_memory(collector.collect(t_s)))
+    rows = {"n1/gpu0": gpu_row(0.0, used_gib=60.0)}
+    moment.fold(Observation(frame=samples(t_s, rows)))
+    view = believing(moment.view(t_s), idle_s={"n1/gpu0": 400.0}, remaining_s=3600.0)
+    idle = replace(finding(notebook, "n1/gpu0"), t_s=t_s)
+
+    (made,) = LendIdle(memory_reserve_share=0.0).decide(view.with_findings((idle,)))
+
+    assert isinstance(made.action, Lend)
+    assert (made.action.way, made.action.borrower) == ("suspended", borrower)
+    assert made.action.for_s is not None

@@ -15,7 +15,7 @@ from steward.act.actuators.slurm import Slurm
 from steward.clients.slurm.program import SEPARATOR
 from steward.clock import ManualClock
 from steward.errors import PermanentError, TemporaryError
-from steward.model.actions import Drain, Migrate, Reprioritise, Save, Tell
+from steward.model.actions import Drain, Reprioritise, Reset, Save, Tell
 from steward.model.decision import Decision
 from steward.model.identity import DecisionId, GpuId, JobId
 
@@ -416,10 +416,9 @@ def test_advice_is_given_whether_or_not_slurm_answers(fake: FakeSlurm) -> None:
 
 def test_what_slurm_cannot_do_is_refused_with_the_reason(fake: FakeSlurm) -> None:
     slurm = engine(fake)
-    migrate = Migrate(job=JobId("17"), source=(GpuId("n1/gpu0"),), target=(GpuId("n2/gpu0"),))
 
-    with pytest.raises(PermanentError, match="cannot migrate") as fault:
-        slurm.carry_out(decision(action=migrate), T_S)
+    with pytest.raises(PermanentError, match="cannot reset") as fault:
+        slurm.carry_out(decision(action=Reset(gpus=(GpuId("n1/gpu0"),))), T_S)
 
     assert "preemptible partition" in fault.value.hint
     assert "suspending frees no GPU" in slurm.available().reason

@@ -109,6 +109,21 @@ def test_a_slot_is_lent_beside_its_owner_and_given_back_with_all_that_was_done_s
     assert (measured.seconds, measured.promised_s) == (over.took_s, over.promised_s)
 
 
+def test_a_shared_slot_is_seen_as_such_and_both_work(bed: LoanBed) -> None:
+    owner = bed.owner(saver())
+    loan = bed.lent(owner, way="shared")
+
+    seen = loan.seen
+    bed.call_back(loan)
+    over = bed.becomes("over")
+
+    assert seen is not None
+    assert (seen.shared, seen.owner) == (True, owner)
+    assert "beside its owner, which works on" in loan.notes[0].text
+    assert bed.job(owner).state is LifeState.RUNNING
+    assert bed.job(over.borrower).state is LifeState.PREEMPTED
+
+
 def test_an_owner_that_saves_and_stops_keeps_its_place_and_goes_on_from_its_save(
     bed: LoanBed,
 ) -> None:

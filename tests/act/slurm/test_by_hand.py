@@ -12,7 +12,17 @@ from fake_slurm import FakeSlurm
 from patience import LONG_S
 from steward.act.actuators.slurm import Slurm
 from steward.clock import ManualClock
-from steward.model.actions import Action, Lend, Migrate, Preempt, Reprioritise, Resize, Save, Tell
+from steward.model.actions import (
+    Action,
+    Lend,
+    Migrate,
+    Preempt,
+    Reprioritise,
+    Reset,
+    Resize,
+    Save,
+    Tell,
+)
 from steward.model.by_hand import ByHand
 from steward.model.identity import GpuId, JobId
 
@@ -67,9 +77,22 @@ def test_the_commands_do_it_without_stewards_notes(
     assert fake.calls() == []
 
 
+def test_a_move_is_a_save_a_requeue_held_nodes_to_stay_away_from_and_a_release(
+    fake: FakeSlurm,
+) -> None:
+    found = by_hand(fake, Migrate(job=JobId("17"), source=GPUS, target=(GpuId("n2/gpu0"),)))
+
+    assert found.possible, found.text
+    assert [each.partition(" ")[2] for each in found.commands if each.startswith("scontrol")] == [
+        "requeuehold Incomplete 17",
+        "update JobId=17 ExcNodeList=n1 StartTime=now+5",
+        "release 17",
+    ]
+
+
 def test_what_slurm_refuses_has_a_reason_and_no_command(fake: FakeSlurm) -> None:
     impossible: list[Action] = [
-        Migrate(job=JobId("17"), source=GPUS, target=GPUS),
+        Reset(gpus=GPUS),
         Preempt(job=JobId("24"), gpus=GPUS),
         Save(job=JobId("22")),
         Lend(gpus=GPUS, owner=JobId("17"), borrower=JobId("99999")),
@@ -78,7 +101,7 @@ def test_what_slurm_refuses_has_a_reason_and_no_command(fake: FakeSlurm) -> None
     found = [by_hand(fake, each) for each in impossible]
 
     assert [(each.commands, each.possible) for each in found] == [((), False)] * 4
-    assert "slurm cannot migrate" in found[0].text
+    assert "slurm cannot reset" in found[0].text
     assert "no batch job" in found[1].text
 
 

@@ -84,3 +84,31 @@ def test_a_job_on_a_node_that_breaks_saves_and_goes_on_elsewhere(
     assert {each["action"]["type"] for each in ours} == {"preempt", "resume"}
     assert all(f"node {broken} is drained" in each["because"] for each in ours)
     assert bed.run("sinfo", "-h", "-n", broken, "-p", "gpu", "-o", "%T").startswith("drain")
+
+
+@pytest.mark.timeout(900)
+def test_a_job_moves_off_a_node_that_is_in_trouble_and_open(bed: SlurmBed) -> None:
+    """The same pattern without a drain: the policy decides a move between nodes that are open."""
+    steward = SlurmSteward(bed, bed.folder / "steward", {}, policies=("move-off-slow",))
+    how = ("-A", "bio", "--gres=gpu:2", "--requeue", "--open-mode=append", "--time=600")
+    moves = bed.submit(TRAINS, *how, "--comment=steward:saves=2")
+    until(lambda: nodes_of(bed, moves), why="a job that runs")
+    (first,) = nodes_of(bed, moves)
+    steward.up()
+    try:
+
+        def gone_on() -> bool:
+            breaks(steward, first)
+            time.sleep(2.0)
+            return len(nodes_of(bed, moves)) == 2
+
+        until(gone_on, why=lambda: f"another run; {steward.log.read_text()[-2000:]}")
+        decided = [json.loads(body) for _, _, body in steward.journal("decision")]
+    finally:
+        steward.kill()
+
+    ours = [each for each in decided if each["policy"] == "move-off-slow"]
+    assert nodes_of(bed, moves)[1] != first
+    assert ours[0]["action"]["type"] == "migrate"
+    assert "10% slower by it (taken to be" in ours[0]["because"]
+    assert not bed.run("sinfo", "-h", "-n", first, "-p", "gpu", "-o", "%T").startswith("drain")

@@ -23,7 +23,7 @@ from patience import LONG_S, until
 from steward.clients.slurm.control import SlurmControl
 from steward.clients.slurm_jobs.engine import SlurmJobs
 from steward.clients.slurm_jobs.sbatch_options import draft_of
-from steward.errors import TemporaryError
+from steward.errors import StewardError, TemporaryError
 from told import Answer, steward
 
 pytestmark = pytest.mark.real
@@ -231,6 +231,51 @@ def test_a_training_is_saved_preempted_and_goes_on_where_it_was(
     assert whole.stdout.strip() in log.split()  # bit for bit what it learns undisturbed
     states = [each["state"] for each in shown(bed, id_)["events"]]
     assert states == ["submitted", "running", "preempted", "resumed", "finished"]
+
+
+def test_a_training_that_finds_no_room_to_save_goes_on_and_is_stopped_when_there_is(
+    bed: SlurmBed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=512k", "tmpfs"]
+    if subprocess.run(["mount", *options, str(place)], check=False).returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        monkeypatch.chdir(place)
+        script = place / "train.sh"
+        training = f"{sys.executable} {TRAINING} 9000 1 8"
+        script.write_text(
+            f"#!/bin/bash\n#SBATCH --time=20\nexport PYTHONPATH={SOURCE}\n{training} 0.1\n"
+        )
+        id_ = submit(bed, script)
+        until(lambda: shown(bed, id_)["can_save"], why="a training that can save")
+        fill(place / "full")
+        hurried = SlurmJobs(
+            SlurmControl(conf=bed.env["SLURM_CONF"], timeout_s=LONG_S), save_within_s=5.0
+        )
+        with pytest.raises(StewardError, match="did not save within 5 s, and goes on"):
+            hurried.change("preempt", id_, {})
+        state = bed.state_of(id_)
+        (place / "full").unlink()
+        stopped = jobs(bed, "preempt", id_)
+        resumed = jobs(bed, "resume", id_)
+        again = wait_state(bed, id_, "resumed")
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+    assert state == "RUNNING"
+    assert (stopped.code, resumed.code) == (0, 0), stopped.err
+    assert again["checkpoints"]
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 512)
+        except OSError:
+            return
 
 
 @pytest.mark.parametrize("how", [(), ("--as-is",)], ids=["wrapped", "as it is"])

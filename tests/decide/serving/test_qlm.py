@@ -170,3 +170,22 @@ def test_instances_without_work_go_away_down_to_none() -> None:
 
     assert sorted(Slack().scale(done).drain) == [0, 1]
     assert len(Slack(fewest=1).scale(done).drain) == 1
+
+
+def test_starting_instances_has_to_be_worth_the_requests_that_are_in_time_for_it() -> None:
+    waiting = view(queue=list(range(10)), room=[0, 0], ranks=[1] * 10, state=[SERVING, OFF])
+    late = fresh(waiting, arrival_s=np.full(10, 400.0 - 3600))
+    scaler = Slack(worth=0.1)
+
+    few = scaler.scale(expecting(late, [60.0] * 10, [0.0, np.inf]))
+    from_none = view(queue=[0], room=[0], ranks=[1] * 10, state=[OFF])
+
+    assert few.start == ()
+    assert scaler.scale(expecting(from_none, [60.0] * 10, [np.inf])).start == (0,)
+
+
+def test_nothing_is_drained_before_anything_can_be_known() -> None:
+    unused = view(queue=[], room=[4, 4], ranks=[1] * 10)
+
+    assert Slack().scale(replace(unused, t_s=5.0)).drain == ()
+    assert len(Slack().scale(replace(unused, t_s=4000.0)).drain) == 2

@@ -137,6 +137,47 @@ def test_a_job_may_borrow_from_its_own_user_alone_if_steward_runs_as_that(tmp_pa
     assert (theirs.borrows, theirs.yielding.endable) == ("no", False)
 
 
+def test_steps_of_own_trainings_are_read_from_their_folders_once_each(tmp_path: Path) -> None:
+    fake, collector = FakeSlurm(tmp_path), slurm(tmp_path)
+    user = own_account()
+    ours = tmp_path / f".steward-{user}" / "t-1"
+    ours.mkdir(parents=True)
+    runs = {"job_state": "RUNNING", "current_working_directory": str(tmp_path)}
+    with_job(fake, 10, comment="steward:job=t-1", user_name=user, **runs)
+    seen = []
+    for step in (5, 5, 7):
+        written = {"step": step, "written_s": T_S + step}
+        (ours / "progress.json").write_text(json.dumps(written))
+        seen.append(collector.collect(T_S + 100.0 * (len(seen) + 1)).frame)
+    with_job(fake, 10, comment="steward:job=t-1", user_name="eve", **runs)
+    theirs = collector.collect(T_S + 900.0).frame
+
+    found = [[] if each.is_empty() else each.rows() for each in seen]
+    assert found == [[(T_S + 5, "job:10", 5.0)], [], [(T_S + 7, "job:10", 7.0)]]
+    assert theirs.is_empty()
+
+
+def test_a_job_may_be_suspended_for_jobs_of_its_user_if_it_says_so(tmp_path: Path) -> None:
+    fake, found = FakeSlurm(tmp_path), []
+    for user in (own_account(), "eve"):
+        with_job(fake, 10, comment="steward:suspend", user_name=user)
+        job = next(job for job in slurm(tmp_path).collect(T_S).jobs if job.id == "10")
+        found.append((job.yielding.suspendable, job.yielding.suspend_s > 60.0, job.borrows))
+
+    assert found == [(True, True, "no"), (False, False, "no")]
+
+
+@pytest.mark.parametrize(("word", "range_"), [("1-4", (1, 4)), ("2-4", (1, 1)), ("4-1", (1, 1))])
+def test_a_job_says_with_how_many_gpus_it_goes_on(
+    tmp_path: Path, word: str, range_: tuple[int, int]
+) -> None:
+    with_job(FakeSlurm(tmp_path), 10, comment=f"steward:gpus={word}")
+
+    job = next(job for job in slurm(tmp_path).collect(T_S).jobs if job.id == "10")
+
+    assert job.shape.gpu_range == range_
+
+
 def test_nothing_is_decided_about_a_job_that_was_submitted_for_a_reservation(
     tmp_path: Path,
 ) -> None:

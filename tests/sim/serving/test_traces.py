@@ -232,6 +232,23 @@ def test_an_unknown_name_is_told_with_the_nearest_known_one(
     assert caught.value.hint == "did you mean 'azure'?"
 
 
+def test_folders_without_requests_are_not_named_as_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STEWARD_TRACES", raising=False)
+    monkeypatch.setenv("STEWARD_DATA", str(tmp_path))
+    for name in ("azure", "perf_profiles"):
+        (tmp_path / "llm_traces" / name).mkdir(parents=True)
+    written(tmp_path / "llm_traces" / "azure", "t_s,input_tokens,output_tokens\n0,1,1\n")
+    for name in ("a.csv", "b.json"):
+        (tmp_path / "llm_traces" / "perf_profiles" / name).write_text("{}")
+
+    with pytest.raises(StewardError) as raised:
+        read_requests("perf_profiles")
+
+    assert raised.value.hint == "named traces: azure"
+
+
 CLIENT_LENGTHS = ",".join(
     f"{what}_p{level}"
     for what in ("in", "out")

@@ -14,6 +14,7 @@ from steward.act.slurm.lending import SlurmLending
 from steward.act.slurm.own_notes import OwnNotes
 from steward.act.slurm.plan import Plan, failed, other_job, refused_owner
 from steward.act.slurm.reserved_drains import own_reservation, reserve, unreserve
+from steward.act.slurm.restart_plans import RestartPlans
 from steward.act.slurm.right_size import right_size
 from steward.act.slurm.seals import Seals, read_key
 from steward.act.slurm.stopped_jobs import StoppedJobs
@@ -32,6 +33,7 @@ from steward.model.actions import (
     CallBack,
     Drain,
     Lend,
+    Migrate,
     Preempt,
     Reprioritise,
     Resize,
@@ -51,7 +53,7 @@ __all__ = ["Slurm"]
 
 SOON_S = 0.5
 RIGHTS_S = 300.0  # how long probed rights are believed
-_OnJob = Start | Resume | Preempt | Reprioritise | Resize | RightSize | Save
+_OnJob = Start | Resume | Preempt | Migrate | Reprioritise | Resize | RightSize | Save
 _CANNOT = (
     "GPUs of running jobs are lent among the jobs of this account alone: suspending frees no GPU, "
     "and Slurm lets nobody else in; guarantees are lent through a preemptible partition "
@@ -72,6 +74,7 @@ class Slurm:
     command may take.
     `rest`, `rest_user`, `rest_token_file`, `rest_ca`, `rest_plain_http`: the slurmrestd to use
     instead, as for the collector; what it cannot do is done by the commands, if there are any here.
+    `cuda_library`: the driver's library on nodes, which suspends holders of a loan.
     """
 
     name = "slurm"
@@ -93,9 +96,11 @@ class Slurm:
         rest_token_file: str = "",
         rest_ca: str = "",
         rest_plain_http: bool = False,
+        cuda_library: str = "libcuda.so.1",
         clock: Clock | None = None,
     ) -> None:
         self._dry_run = dry_run
+        self._cuda_library = cuda_library
         self._notify = notify
         self._settle_s = settle_s
         self._done_s: dict[DecisionId, float] = {}  # when a decision was first found to be done
@@ -151,7 +156,7 @@ class Slurm:
         rest = isinstance(self._slurm, RestControl)
         needed = Level.ADMINISTRATOR if rest else Level.OPERATOR  # who may reserve nodes, at least
         drains = self._rights is None or self._rights.at_least(needed)
-        typed = () if rest else (Lend, CallBack, RightSize)
+        typed = () if rest else (Lend, CallBack, Migrate, RightSize)
         can = (*jobs, *typed, *((Drain, Undrain) if drains else ()))
         return tuple(each for each in can if each not in self._refused)
 
@@ -214,16 +219,14 @@ class Slurm:
         # A turn can take minutes, and a job's time to save begins when it is asked.
         now_s = max(t_s, self._time.next()[0])
         match decision.action:
-            case (
-                Start() | Resume() | Preempt() | Reprioritise() | Resize() | RightSize() | Save()
-            ) as action:
+            case action if isinstance(action, _OnJob):
                 job = self._job(action.job, t_s)
                 refused = refused_owner(job, rights) or other_job(job, decision)
                 if refused is not None:
                     return refused
                 return self._job_plan(self._notes.recalled(job, decision), decision, rights, now_s)
             case Lend() | CallBack() as action if not isinstance(self._slurm, RestControl):
-                lending = SlurmLending(slurm=self._slurm)
+                lending = SlurmLending(slurm=self._slurm, library=self._cuda_library)
                 if isinstance(action, Lend):
                     return lending.lend(action, decision, now_s)
                 return lending.call_back(action, decision, now_s)
@@ -238,8 +241,8 @@ class Slurm:
                 return self._plans.preempt(job, decision, t_s)
             case Reprioritise() as action:
                 return self._plans.reprioritise(job, decision, action, rights, t_s)
-            case Resize() as action:
-                return self._plans.resize(job, action)
+            case Migrate() | Resize() as action:
+                return self._moved(job, decision, action, t_s)
             case Save():
                 return self._plans.save(job, decision, t_s)
             case RightSize() as action if not isinstance(self._slurm, RestControl):
@@ -248,6 +251,27 @@ class Slurm:
                 raise PermanentError(f"slurmrestd cannot {action.type} here", hint=_CANNOT)
             case _:
                 return self._start_plan(job, decision, rights, t_s)
+
+    def _moved(
+        self, job: QueueEntry, decision: Decision, action: Migrate | Resize, t_s: float
+    ) -> Plan:
+        """Take whole nodes from a running job; what Slurm does not change in one, by a restart."""
+        live = self._plans.resize(job, action) if isinstance(action, Resize) else None
+        did = job.mark.did
+        under_way = did is not None and did.id == decision.id
+        cannot = isinstance(self._slurm, RestControl) or job.mark.save_s is None
+        if live is not None and not under_way and (live.result != "failed" or cannot):
+            return live
+        if isinstance(self._slurm, RestControl):
+            raise PermanentError(f"slurmrestd cannot {action.type} here", hint=_CANNOT)
+        plans = RestartPlans(
+            plans=self._plans,
+            asked_gpus=self._slurm.asked_gpus,
+            excluded_nodes=self._slurm.excluded_nodes,
+        )
+        if isinstance(action, Migrate):
+            return plans.migrate(job, decision, action, t_s)
+        return plans.resize(job, decision, action, t_s)
 
     def _start_plan(self, job: QueueEntry, decision: Decision, rights: Rights, t_s: float) -> Plan:
         task = self._begun_task(job, decision)

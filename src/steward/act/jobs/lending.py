@@ -63,7 +63,7 @@ class Lending:
                 borrower=borrower.id,
                 gpus=action.gpus,
                 way=action.way,
-                phase="starting" if action.way == "beside" else "clearing",
+                phase="starting" if action.way in ("beside", "shared") else "clearing",
                 asked_s=t_s,
                 promised_s=promised_s,
                 may_end=borrower.spec.requeue,
@@ -130,7 +130,7 @@ class Lending:
             raise PermanentError(f"it cannot be {action.way}: {reason}", where=f"job {owner.id}")
 
     def _cannot_clear(self, action: Lend, owner: ManagedJob) -> str:
-        if action.way == "beside":
+        if action.way in ("beside", "shared"):
             return ""
         if {*action.gpus} != {*owner.gpus}:
             return "some of its GPUs would stay with it"
@@ -299,6 +299,7 @@ class Lending:
 
 _HOW = {
     "beside": "beside its owner",
+    "shared": "beside its owner, which works on",
     "suspended": "whose owner is suspended",
     "saved": "whose owner saves and stops",
 }

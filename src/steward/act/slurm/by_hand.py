@@ -12,7 +12,7 @@ from steward.clients.slurm import changes
 from steward.clients.slurm.changes import Command
 from steward.clients.slurm.program import SlurmMissingError
 from steward.errors import PermanentError
-from steward.model.actions import CallBack, Lend, Preempt, Tell
+from steward.model.actions import CallBack, Lend, Migrate, Preempt, Resize, Tell
 from steward.model.by_hand import ByHand
 from steward.model.decision import Decision
 
@@ -46,8 +46,9 @@ def _typed(decision: Decision, plan: Plan) -> Iterator[str]:
         bare = tuple(_plain(each, decision) for each in command if not each.startswith(_COMMENT))
         if len(bare) == len(command) or any(not each.startswith(_WHICH) for each in command[2:]):
             yield shlex.join(bare)
-    if isinstance(decision.action, Preempt):
+    if isinstance(decision.action, Preempt | Migrate | Resize):
         yield from _requeue(plan)
+        yield from (shlex.join(each) for each in plan.later)
 
 
 def _plain(part: str, decision: Decision) -> str:

@@ -24,7 +24,6 @@ from steward.model.identity import GpuId
 __all__ = ["JobPlans"]
 
 ASK_TO_SAVE = "USR2"  # NCCL once took USR1 for itself
-CLOCKS_AGREE_S = 60.0
 BEFORE_END_S = 2.0  # before its time limit: who is requeued later is ended by it, and is over
 LOWEST_PRIORITY = 2  # what Slurm shows for all that is not above it
 COMPLETES_S = 1.5  # after a requeue, nodes are seldom free earlier
@@ -77,7 +76,7 @@ class JobPlans:
             job.address,
             comment=noted.comment,
             nice=nice if nice != job.nice else None,
-            start_in_s=_start_in_s(job, t_s, rest_s),
+            start_in_s=_start_in_s(job, rest_s),
         )
         first = _released(job, decision, t_s) if job.held_by else ()
         plan = begun(f"job {job.id} may start: Slurm chooses when and where", *first, update)
@@ -222,18 +221,24 @@ class JobPlans:
     def resize(self, job: QueueEntry, action: Resize) -> Plan:
         """Take whole nodes from a running job: Slurm can do no more."""
         keep = _nodes_of(action.then)
-        if {*job.nodes} == {*keep}:
+        changed = _nodes_of({*action.now} ^ {*action.then})
+        partly = {*changed} & {*keep} & {*_nodes_of(action.now)}
+        if {*job.nodes} == {*keep} and not partly:
             return done(f"job {job.id} has {', '.join(keep)}")
-        if not job.runs:
-            return failed(f"job {job.id} is {job.state.lower()}, not running")
-        if {*keep} - {*job.nodes}:
-            return failed(f"Slurm does not give a running job more nodes (job {job.id})")
-        freed = {*action.now} - {*action.then}
-        if {*_nodes_of(freed)} & {*keep} or not keep:
-            return failed(f"Slurm takes whole nodes from a job, not single GPUs (job {job.id})")
-        if job.nodes[0] not in keep:
-            first = job.nodes[0]
-            return failed(f"job {job.id} cannot give up {first}, where its batch script runs")
+        first = job.nodes[0] if job.nodes else ""
+        faults = {
+            f"job {job.id} is {job.state.lower()}, not running": not job.runs,
+            f"Slurm does not give a running job more nodes (job {job.id})": bool(
+                {*keep} - {*job.nodes}
+            ),
+            f"Slurm takes whole nodes from a job, not single GPUs (job {job.id})": bool(
+                partly or not keep
+            ),
+            f"job {job.id} cannot give up {first}, where its batch script runs": first not in keep,
+        }
+        why = next((text for text, holds in faults.items() if holds), "")
+        if why:
+            return failed(why)
         text = f"job {job.id} goes on with {', '.join(keep)}"
         return done(text, changes.update_job(job.address, nodes=keep))
 
@@ -321,13 +326,16 @@ def _nice_to_be_next(job: QueueEntry, rights: Rights, top: int) -> int | None:
     return max(0, wanted) if job.nice > 0 else None
 
 
-def _start_in_s(job: QueueEntry, t_s: float, rest_s: int | None) -> int | None:
-    """Return when a job may start that Slurm makes wait after its requeue; None: it does not."""
+def _start_in_s(job: QueueEntry, rest_s: int | None) -> int | None:
+    """Return when a job may start that Slurm makes wait after its requeue; None: it does not.
+
+    How long ago that was is not read from its submit time: clocks may differ by more than a rest.
+    """
     if job.reason != "BeginTime" and job.held_by != "requeue":
         return None
     if rest_s is not None:
         return rest_s
-    return REST_S if job.restarts and t_s - job.submit_s < CLOCKS_AGREE_S else 0
+    return REST_S if job.restarts else 0
 
 
 def _lowered(job: QueueEntry, did: LastDecision) -> tuple[Command, ...]:

@@ -28,18 +28,20 @@ __all__ = ["SlurmLending"]
 
 BEGIN_WITHIN_S = 60.0
 LOOK_S = 1.0
+RESUMES_S = 120.0  # from a call-back on, after which the shell beside the step is not there
+AGAIN_S = 30.0  # before a holder that was not resumed is tried again
 LEAST_LEFT_S = 60.0  # of the owner's time: less is not worth a start
 WAYS = {
-    "suspended": "suspending its processes by the driver needs a steward on the node",
     "saved": "a job that is requeued gives its GPUs back to Slurm, which lends them to anybody",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmLending:
-    """Lends and calls back among the jobs of one account."""
+    """Lends and calls back among the jobs of one account. `library` is the driver's, on nodes."""
 
     slurm: SlurmControl
+    library: str = "libcuda.so.1"
     wall_s: Callable[[], float] = time.time  # the clock of files, which nodes and this share
 
     # -- lending -------------------------------------------------------------------------------
@@ -50,9 +52,11 @@ class SlurmLending:
         borrower, owner = _one(queue, action.borrower), _one(queue, action.owner)
         lent = borrower.mark.lent
         if lent is not None and lent.id == decision.id:
-            return self._follow(loan_run(borrower, lent), owner, queue, t_s)
+            return self._follow(loan_run(borrower, lent), owner, queue, t_s, way=action.way)
         if why := self._unfit(action, borrower, owner):
             return failed(why)
+        if action.way == "suspended" and len(queue.details(owner)[2]) != 1:
+            return failed(f"job {owner.id} has several GPUs: the driver suspends jobs with one")
         node, gpus = _place(action)
         lent = Borrowed(id=decision.id, owner=owner.id, t_s=round(t_s, 1), node=node, gpus=gpus)
         loan_run(borrower, lent).command(owner, queue.details(owner)[2])  # it has all that it needs
@@ -70,13 +74,16 @@ class SlurmLending:
                 f"job {other.id} is {other.user}'s and steward runs as {user}: Slurm lets nobody "
                 f"else run steps there, not even root; a steward of {other.user}'s own can lend"
             )
-        if action.way != "beside":
+        if action.way in WAYS:
             return f"job {owner.id} cannot be {action.way} to lend its GPUs: {WAYS[action.way]}"
         nodes = {gpu.rpartition("/gpu")[0] for gpu in action.gpus}
         left_s = (owner.end_s or float("inf")) - self.wall_s()
         faults = {
             f"job {owner.id} is {owner.state.lower()}, not running": owner.state != "RUNNING",
             f"job {owner.id} is ended by its time limit in {left_s:.0f} s": left_s < LEAST_LEFT_S,
+            f"job {owner.id} has not said that it may be suspended (steward:suspend)": (
+                action.way == "suspended" and not owner.mark.suspend
+            ),
             f"job {owner.id} was lent GPUs itself": owner.mark.lent is not None and owner.waits,
             f"job {borrower.id} is {borrower.state.lower()}: it does not wait": not borrower.waits,
             f"job {borrower.id} has not said that it may run inside another (steward:inside)": (
@@ -90,7 +97,9 @@ class SlurmLending:
         }
         return next((text for text, holds in faults.items() if holds), "")
 
-    def _follow(self, run: LoanRun, owner: ListedJob, queue: JobQueue, t_s: float) -> Plan:
+    def _follow(
+        self, run: LoanRun, owner: ListedJob, queue: JobQueue, t_s: float, *, way: str
+    ) -> Plan:
         borrower = run.borrower
         if over := _over_before(run, owner, self.wall_s()):
             return replace(failed(over, *_released(run)), over=True, races=True)
@@ -98,13 +107,17 @@ class SlurmLending:
             plan = done(f"job {borrower.id} has run", *_released(run))
             return replace(plan, over=True, races=True)
         if run.step:
-            return done(f"job {borrower.id} runs as step {run.step} of job {owner.id}, beside it")
+            how = "beside it" if way != "suspended" else "whose process the driver has suspended"
+            return done(f"job {borrower.id} runs as step {run.step} of job {owner.id}, {how}")
         if run.launched_s is not None:
             return begun(f"job {borrower.id} begins inside job {owner.id}", next_s=t_s + LOOK_S)
         command = run.command(owner, queue.details(owner)[2])
         hold = () if borrower.held_by else (changes.hold(borrower.address),)
         plan = begun(f"job {borrower.id} is started in job {owner.id}", *hold, next_s=t_s + LOOK_S)
-        return replace(plan, beside=partial(run.launch, self.slurm.programs, command))
+        programs = self.slurm.programs
+        suspends = way == "suspended"
+        files = run.holder_files(owner, self.library, programs.path("srun")) if suspends else None
+        return replace(plan, beside=partial(run.launch, programs, command, files))
 
     # -- calling back --------------------------------------------------------------------------
 
@@ -116,10 +129,26 @@ class SlurmLending:
             return done(f"the loan {action.loan} is over")
         run = loan_run(borrower, lent)
         if not run.step or run.status or not self._is_listed(run.step):
+            if run.is_held_up and self._is_there(lent.owner):
+                return self._resuming(run, lent.owner, decision, t_s)
             after = "it has ended by itself" if run.ended else f"job {borrower.id} waits again"
             plan = done(f"step {run.step or 'none'} is over; {after}", *_released(run))
             return replace(plan, races=True)
         return self._ask_and_end(run, decision, t_s)
+
+    def _resuming(self, run: LoanRun, owner: str, decision: Decision, t_s: float) -> Plan:
+        """Wait until the driver has resumed a holder; begin that again where it ended without."""
+        plan = begun(f"the driver resumes job {owner}", next_s=t_s + LOOK_S)
+        if not run.status and t_s - decision.t_s < RESUMES_S:
+            return plan
+        refused = f": {run.refusal}" if run.refusal else ""
+        plan = begun(f"job {owner} is not resumed yet{refused}", next_s=t_s + AGAIN_S)
+        return replace(plan, beside=partial(run.resume_holder, self.slurm.programs))
+
+    def _is_there(self, owner: str) -> bool:
+        """Return whether a holder still runs: nothing is left to resume of one that is over."""
+        found = self.slurm.jobs({owner}).get(owner)
+        return found is not None and found.runs
 
     def _ask_and_end(self, run: LoanRun, decision: Decision, t_s: float) -> Plan:
         job, save_s, asked_s = run.borrower, run.borrower.mark.save_s, run.asked_s(decision.id)

@@ -42,6 +42,7 @@ class Plan:
     noted: QueueEntry | None = None  # the job, with what its comment says then
     races: bool = False  # with what it ends: a command may come too late, which is no fault
     beside: Callable[[], None] | None = None  # what is done after the commands that is none
+    later: tuple[Command, ...] = ()  # what a person would type once the job waits again
 
 
 def begun(text: str, *commands: Command, next_s: float | None = None) -> Plan:

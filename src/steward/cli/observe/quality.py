@@ -14,9 +14,9 @@ from steward.cli.options import Json
 from steward.cli.output import print_json, print_lines, print_note, print_table, print_warnings
 
 if TYPE_CHECKING:
-    from steward.observe.quality import Flaw
+    from steward.observe.quality import Flaw, QualityReport
 
-__all__ = ["quality"]
+__all__ = ["AtLeast", "Each", "print_report", "quality"]
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The store folder to judge.")]
 AtLeast = Annotated[
@@ -35,10 +35,23 @@ def quality(
 
     Exits 1 when something at or above --at-least is found.
     """
-    from steward.observe.quality import FlawSeverity, assess
+    from steward.observe.quality import assess
 
     with _progress() as progress:
         report = assess(folder, progress=progress)
+    print_report(report, at_least=at_least, each=each, as_json=as_json)
+
+
+def print_report(
+    report: QualityReport,
+    *,
+    at_least: Literal["info", "warning", "error"],
+    each: bool,
+    as_json: bool,
+) -> None:
+    """Print what was found, and exit 1 if some of it is at least so bad."""
+    from steward.observe.quality import FlawSeverity
+
     if as_json:
         flaws = [{**_record(flaw), "severity": flaw.severity.word} for flaw in report.flaws]
         print_json(

@@ -15,6 +15,7 @@ from steward.cli.rules.new import new
 from steward.cli.rules.packages import install, pack, packages, remove
 from steward.cli.rules.run import run
 from steward.cli.rules.stats import stats
+from steward.cli.rules.suggest import suggest
 
 __all__ = ["app"]
 
@@ -26,6 +27,7 @@ app.command(name="run")(run)
 app.command(name="explain")(explain)
 app.command(name="list")(list_rules)
 app.command(name="new")(new)
+app.command(name="suggest")(suggest)
 app.command(name="check")(check)
 app.command(name="test")(examine)
 app.command(name="stats")(stats)

@@ -10,6 +10,7 @@ __all__ = [
     "ask_for",
     "cancel",
     "drain",
+    "exclude",
     "hold",
     "notify",
     "release",
@@ -74,9 +75,16 @@ def update_job(
     return ("scontrol", "update", *parts)
 
 
-def ask_for(job: str, resources: str) -> Command:
+def ask_for(job: str, resources: str, *, start_in_s: int | None = None) -> Command:
     """Let a waiting job ask for something else, as `TresPerNode=gres:gpu:2`."""
-    return ("scontrol", "update", f"JobId={job}", resources)
+    when = () if start_in_s is None else (f"StartTime=now+{start_in_s}",)
+    return ("scontrol", "update", f"JobId={job}", resources, *when)
+
+
+def exclude(job: str, nodes: Iterable[str], *, start_in_s: int) -> Command:
+    """Let a waiting job start on other nodes than these: they replace those that it excluded."""
+    where = f"ExcNodeList={','.join(nodes)}"
+    return ("scontrol", "update", f"JobId={job}", where, f"StartTime=now+{start_in_s}")
 
 
 def signal_batch(job: str, signal: str) -> Command:

@@ -34,6 +34,7 @@ from steward.clients.slurm.reservations import SlurmReservation, reservation_fro
 from steward.clients.slurm.syntax import holder
 from steward.clock import Clock, WallClock
 from steward.errors import PermanentError, StewardError, TemporaryError
+from steward.model.hostlist import hosts
 
 __all__ = ["ArrayTask", "NodeEntry", "QueueTop", "RequestBudget", "SlurmControl"]
 
@@ -41,6 +42,7 @@ PING_S = 3.0  # a healthy controller answers in 20 ms; a hung one makes each com
 OUR_SHARE = 2 / 3
 FRESH_S = 2.0  # for so long after an answer the controller is not pinged again
 _TASK = re.compile(r"\d+_\d+")
+_EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
 _PLACE_IN_QUEUE = {
     "JobArrayID": 64,
     "PriorityLong": 24,
@@ -257,6 +259,12 @@ class SlurmControl:
     def asked_gpus(self, address: str) -> AskedGpus | None:
         """Return what GPUs a job asks for; None if it asks for none, or not in one plain field."""
         return read_asked_gpus(self._read(("scontrol", "show", "job", address)))
+
+    def excluded_nodes(self, address: str) -> tuple[str, ...]:
+        """Return the nodes on which a job is not to start."""
+        text = self._read(("scontrol", "show", "job", address))
+        found = _EXCLUDED.search(text)
+        return () if found is None or found[1] == "(null)" else hosts(found[1])
 
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations of whole nodes, also those to come."""

@@ -10,6 +10,8 @@ that is still there after steward was restarted. Words that are not ours are kep
 | `steward:job=TOKEN` | steward | the token that it was submitted with |
 | `steward:did=ID@RUN~T` | steward | the last decision about it, the run it was about, and when |
 | `steward:inside=24G` | owner | it may run in a job of the same user, with so much GPU memory |
+| `steward:gpus=1-4` | owner | it goes on with any number of GPUs from 1 to 4 after a save |
+| `steward:suspend` | owner | the driver may suspend it for its user's jobs while its GPU idles |
 | `steward:lent=ID@J~T+N/0` | steward | it runs, or begins to, on GPU 0 of node N of job J |
 
 The owner may write any of these words, also those of steward: nothing here is proof of anything,
@@ -39,6 +41,7 @@ _LENT = re.compile(
     r"\+(?P<node>[A-Za-z0-9][\w.-]{0,63})/(?P<gpus>\d{1,4}(,\d{1,4}){0,63})",
     re.ASCII,
 )
+_GPUS = re.compile(r"([1-9][0-9]{0,3})-([1-9][0-9]{0,3})")
 _INSIDE = re.compile(r"[0-9]{1,4}G")
 _GIB = 2**30
 
@@ -90,6 +93,8 @@ class JobMark:
     token: str = ""
     did: LastDecision | None = None
     inside_bytes: int | None = None  # on each GPU; None: it runs in no other job
+    suspend: bool = False
+    gpu_range: tuple[int, int] | None = None  # None: as many as it asks for
     lent: Borrowed | None = None
 
     @classmethod
@@ -116,6 +121,8 @@ class JobMark:
         name, _, value = word.removeprefix("steward:").partition("=")
         if name == "hold" and not value:
             return replace(self, hold=True)
+        if name == "suspend" and not value:
+            return replace(self, suspend=True)
         if name == "saves" and (not value or re.fullmatch("[0-9]{1,8}", value)):
             save_s = float(value) if value else DEFAULT_SAVE_S
             return replace(self, save_s=min(save_s, MOST_SAVE_S))
@@ -124,14 +131,16 @@ class JobMark:
         return self._with_place(name, value)
 
     def _with_place(self, name: str, value: str) -> JobMark | None:
+        if name == "gpus" and (found := _GPUS.fullmatch(value)) and int(found[1]) <= int(found[2]):
+            return replace(self, gpu_range=(int(found[1]), int(found[2])))
         if name == "inside" and _INSIDE.fullmatch(value) and int(value[:-1]):
             return replace(self, inside_bytes=int(value[:-1]) * _GIB)
         if name == "lent" and (lent := _LENT.fullmatch(value)):
             return replace(self, lent=_borrowed(lent))
-        found = _DID.fullmatch(f"did={value}") if name == "did" else None
-        if found is None or abs(int(found["nice"] or 0)) > MOST_NICE:
+        did = _DID.fullmatch(f"did={value}") if name == "did" else None
+        if did is None or abs(int(did["nice"] or 0)) > MOST_NICE:
             return None
-        return replace(self, did=_last(found))
+        return replace(self, did=_last(did))
 
     def is_raised(self, nice: int) -> bool:
         """Return whether steward has lowered the nice value that a job has now.
@@ -147,6 +156,8 @@ class JobMark:
         words = [f"steward:job={self.token}"] if self.token else []
         words += [f"steward:saves={self.save_s:.0f}"] if self.save_s is not None else []
         words += ["steward:hold"] if self.hold else []
+        words += ["steward:suspend"] if self.suspend else []
+        words += ["steward:gpus={}-{}".format(*self.gpu_range)] if self.gpu_range else []
         gib = 0 if self.inside_bytes is None else self.inside_bytes // _GIB
         words += [f"steward:inside={gib}G"] if gib else []
         words += [f"steward:{each.word}" for each in (self.lent, self.did) if each is not None]

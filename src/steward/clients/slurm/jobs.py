@@ -77,6 +77,7 @@ class SlurmJob:
     cluster: str
     comment: str = ""  # accounting seldom has it
     reservation: str = ""  # that it was submitted for
+    folder: str = ""  # that it works in; accounting is not asked for it
 
     @property
     def mark(self) -> JobMark:
@@ -166,6 +167,7 @@ def job_from_json(raw: Mapping[str, Any]) -> SlurmJob | None:
         cluster=_text(raw, "cluster"),
         comment=_text(raw, "comment"),
         reservation=_text(raw, "resv_name"),
+        folder=_text(raw, "current_working_directory"),
     )
 
 

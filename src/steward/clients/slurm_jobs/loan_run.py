@@ -12,17 +12,21 @@ import json
 import os
 import re
 import secrets
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steward.clients.local_jobs import cuda_driver
 from steward.clients.local_jobs.exchange import read_own, read_reply, write_for_job
 from steward.clients.slurm.changes import Command
-from steward.clients.slurm.job_mark import Borrowed
+from steward.clients.slurm.job_mark import DEFAULT_SAVE_S, Borrowed
 from steward.clients.slurm.program import SlurmPrograms
+from steward.clients.slurm_jobs import holder as holder_program
 from steward.clients.slurm_jobs.batch_script import FOLDER
 from steward.clients.slurm_jobs.exchange import belongs_to
+from steward.clients.slurm_jobs.holder import REFUSAL, RESUMED, SUSPENDED
 from steward.clients.slurm_jobs.listed_job import ListedJob
 from steward.errors import PermanentError
 from steward.training.protocol import ANSWER, REQUEST
@@ -39,8 +43,13 @@ _SRUN = re.compile(r"^[^#\n]*\bsrun\b", re.MULTILINE)
 # In the background; afterwards Slurm may start the job itself, also while no steward runs: one
 # that has ended exits at once, for which the shortest time limit finds room soonest.
 _LAUNCH = """folder=$1 job=$2 ended=$3 scontrol=$4; shift 4
-( "$@" >"$folder/srun.log" 2>&1 </dev/null
-echo $? >"$folder/status.part" && mv "$folder/status.part" "$folder/status"
+( [ ! -e "$folder/suspend.sh" ] || while touch "$folder/alive" && sleep 10; do :; done &
+beats=$!
+"$@" >"$folder/srun.log" 2>&1 </dev/null
+code=$?
+[ ! -e "$folder/suspended" ] || sh "$folder/resume.sh"
+kill $beats
+echo $code >"$folder/status.part" && mv "$folder/status.part" "$folder/status"
 [ ! -e "$ended" ] || "$scontrol" update "JobId=$job" TimeLimit=1
 "$scontrol" release "$job" ) >/dev/null 2>&1 &"""
 # On the node: it takes its GPUs from those of the allocation, and says which step it is.
@@ -48,8 +57,18 @@ _BEGIN = """folder=$1 count=$2 places=$3; shift 3
 [ "$(echo "$CUDA_VISIBLE_DEVICES" | tr , '\\n' | wc -l)" -eq "$count" ] || exit 124
 CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f"$places")
 export CUDA_VISIBLE_DEVICES STEWARD_LENT_STEP=$SLURM_JOB_ID.$SLURM_STEP_ID
+[ ! -e "$folder/suspend.sh" ] || sh "$folder/suspend.sh" || exit 126
 echo "$STEWARD_LENT_STEP" >"$folder/step.part" && mv "$folder/step.part" "$folder/step" || exit 125
+[ ! -e "$folder/attend.sh" ] || set -- sh "$folder/attend.sh" "$@"
 exec "$@" """
+
+# A step of its own, which no end of the borrower's takes with it: a holder must not stay suspended.
+_RESUME = """for each in 1 2 3 4 5 6 7 8 9 10; do
+  {step} && exit 0
+  sleep 2
+done
+exit 1
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +105,20 @@ class LoanRun:
         return bool(_text(self.top / ENDED))
 
     @property
+    def is_held_up(self) -> bool:
+        """Whether the driver has suspended the holder, and not resumed it yet."""
+        return bool(_text(self.folder / SUSPENDED)) and not _text(self.folder / RESUMED)
+
+    @property
+    def refusal(self) -> str:
+        """Why the holder was not suspended or resumed; empty if nothing was refused."""
+        return str(read_reply(self.folder / REFUSAL).get("why", ""))
+
+    @property
     def failure(self) -> str:
         """What srun said when it did not begin."""
+        if self.refusal:
+            return f"the driver did not suspend its holder: {self.refusal}"
         lines = _text(self.folder / "srun.log").splitlines()
         return re.sub(r"^srun: (error: )?", "", lines[0]) if lines else "srun failed"
 
@@ -143,12 +174,40 @@ class LoanRun:
             *self._kept()[1],
         )
 
-    def launch(self, programs: SlurmPrograms, command: Command) -> None:
+    def holder_files(self, owner: ListedJob, library: str, srun: str) -> dict[str, str]:
+        """Return what suspends the holder before the step, attends it, and resumes the holder."""
+        known_s = self.borrower.mark.save_s  # it says so only once it runs
+        save_s = f"{DEFAULT_SAVE_S if known_s is None else known_s:.0f}"
+        rest = (str(self.folder), owner.id, str(self.top), save_s, library)
+        holder = {
+            each: _holder_line(self.folder, each, rest) for each in ("suspend", "attend", "resume")
+        }
+        step = (
+            "--overlap",
+            "--nodes=1",
+            "--ntasks=1",
+            f"--nodelist={self.lent.node}",
+            "--gres=none",
+        )
+        again = shlex.join((srun, f"--jobid={owner.id}", *step, "--job-name=steward-resume"))
+        return {
+            "holder.py": Path(holder_program.__file__).read_text(),
+            "cuda_driver.py": Path(cuda_driver.__file__).read_text(),
+            "suspend.sh": f"exec {holder['suspend']}\n",
+            "attend.sh": f'exec {holder["attend"]} -- "$@"\n',
+            "resume.sh": _RESUME.format(step=f"{again} {holder['resume']}"),
+        }
+
+    def launch(
+        self, programs: SlurmPrograms, command: Command, files: Mapping[str, str] | None = None
+    ) -> None:
         """Run it in the background, once: whoever makes the folder runs it."""
         try:
             self.folder.mkdir(mode=0o700)
         except FileExistsError:
             return
+        for name, text in (files or {}).items():
+            (self.folder / name).write_text(text)
         run = ("sh", "-c", _LAUNCH, "sh", str(self.folder), self.borrower.id)
         paths = (str(self.top / ENDED), programs.path("scontrol"), programs.path("srun"))
         subprocess.run(  # noqa: S603 - a fixed script; what the job's owner wrote are arguments
@@ -156,6 +215,17 @@ class LoanRun:
             env=self._environment(programs),
             start_new_session=True,
             check=True,
+        )
+
+    def resume_holder(self, programs: SlurmPrograms) -> None:
+        """Resume the holder in the background, where the shell beside its step did not."""
+        subprocess.Popen(  # noqa: S603 - a file of our own
+            ["/bin/sh", str(self.folder / "resume.sh")],
+            env=self._environment(programs),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def _environment(self, programs: SlurmPrograms) -> dict[str, str]:
@@ -177,6 +247,10 @@ class LoanRun:
             problem = "what its submission kept is not there, or cannot be read"
             hint = "submit it with `steward jobs submit --inside idle`"
             raise PermanentError(problem, where=f"job {self.borrower.id}", hint=hint) from fault
+
+
+def _holder_line(folder: Path, do: str, rest: tuple[str, ...]) -> str:
+    return shlex.join(("python3", "-I", "-S", str(folder / "holder.py"), do, *rest))
 
 
 def loan_run(borrower: ListedJob, lent: Borrowed) -> LoanRun:

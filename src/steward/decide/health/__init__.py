@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steward.decide.health.move_off_drained import MoveOffDrained
+from steward.decide.health.move_off_slow import MoveOffSlow
 from steward.decide.health.undrain_recovered import UndrainRecovered
 from steward.model.view import ClusterView
 from steward.ports import Policy
@@ -13,5 +14,6 @@ __all__ = ["POLICIES"]
 
 POLICIES: Mapping[str, type[Policy[ClusterView]]] = {
     "move-off-drained": MoveOffDrained,
+    "move-off-slow": MoveOffSlow,
     "undrain-recovered": UndrainRecovered,
 }

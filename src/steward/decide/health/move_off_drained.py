@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steward.decide.placement.free_pools import free_pools, take_like
 from steward.model.actions import Preempt, Resume
-from steward.model.actions.checks import USABLE
 from steward.model.decision import Decision, Expectation
 from steward.model.finding import Finding
 from steward.model.frame import job_entity, steps_of
@@ -17,8 +17,6 @@ from steward.model.job import Job
 from steward.model.view import RUNNING, ClusterView
 
 __all__ = ["MoveOffDrained"]
-
-Pools = dict[int, list[int]]  # rows of GPUs that can be had, by row of their node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +52,7 @@ class MoveOffDrained:
         return {row: each for row, each in found.items() if view.nodes.draining[row]}
 
     def _decisions(self, view: ClusterView, troubled: Mapping[int, Finding]) -> Iterator[Decision]:
-        pools = _free(view)
+        pools = free_pools(view)
         for row in np.flatnonzero(view.jobs.state == RUNNING).tolist():
             job = view.details[view.job_id(row)]
             rows = [view.gpu_row[gpu] for gpu in job.gpus if gpu in view.gpu_row]
@@ -62,7 +60,8 @@ class MoveOffDrained:
             stop = Preempt(job=job.id, gpus=job.gpus)
             if bad is None or stop.unmet(view):
                 continue
-            target = _target(view, row, rows, pools)
+            well = [each for each in rows if not view.nodes.draining[view.gpus.node[each]]]
+            target = take_like(view, row, rows, pools, kept=well)
             if target:
                 gpus = tuple(view.gpu_id(each) for each in target)
                 yield from self._move(view, job, stop, gpus, troubled[bad])
@@ -111,42 +110,3 @@ class MoveOffDrained:
             trusted=finding.is_trusted,
             after=after,
         )
-
-
-def _free(view: ClusterView) -> Pools:
-    """Return the GPUs that nobody uses, of which nothing is open, and that are well."""
-    good = (view.gpus.users == 0) & ~view.gpus.reserved & np.isin(view.gpus.health, USABLE)
-    found: Pools = {}
-    for gpu in np.flatnonzero(good & ~view.nodes.draining[view.gpus.node]).tolist():
-        found.setdefault(int(view.gpus.node[gpu]), []).append(gpu)
-    return found
-
-
-def _target(view: ClusterView, row: int, rows: list[int], pools: Pools) -> list[int]:
-    """Take as many GPUs on as many nodes as a job has from those that are free; none: no room.
-
-    Where it has several nodes, those that are well are its own still: they are free when it stops.
-    """
-    models = int(view.jobs.model_mask[row])
-    own: Pools = {}
-    for gpu in rows:
-        own.setdefault(int(view.gpus.node[gpu]), []).append(gpu)
-    well = {node: gpus for node, gpus in own.items() if not view.nodes.draining[node]}
-    room = {node: [*well.get(node, ()), *pools.get(node, ())] for node in {*well, *pools}}
-    chosen: dict[int, list[int]] = {}
-    for count in sorted((len(gpus) for gpus in own.values()), reverse=True):
-        fits = {
-            node: fit
-            for node, gpus in room.items()
-            if node not in chosen
-            and len(fit := [each for each in gpus if models >> int(view.gpus.model[each]) & 1])
-            >= count
-        }
-        if not fits:
-            return []
-        node = min(fits, key=lambda each: (each not in well, len(fits[each]), each))
-        chosen[node] = fits[node][:count]
-    for node, gpus in chosen.items():
-        if node in pools:
-            pools[node] = [each for each in pools[node] if each not in gpus]
-    return [each for gpus in chosen.values() for each in gpus]

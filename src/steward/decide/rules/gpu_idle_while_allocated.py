@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from steward.model.finding import Evidence, Finding, Severity
-from steward.model.forecast import UNEXPLAINED_S, About
+from steward.model.forecast import UNEXPLAINED_S, About, phase_probability
 from steward.model.frame import job_entity, share_entity
 from steward.model.identity import FindingId, GpuId, JobId, stable_id
 from steward.model.view import ClusterView
@@ -20,10 +21,13 @@ class GpuIdleWhileAllocated:
     """Report one finding per job whose GPUs have been idle for `idle_after_s` seconds.
 
     Compiling, loading data and writing checkpoints do not count as idle: the estimator
-    `quiet-phases` leaves them out of what it calls unexplained.
+    `quiet-phases` leaves them out of what it calls unexplained. Where `workload-phases` is all but
+    certain that the run idles, `sure_after_s` seconds suffice.
     """
 
     idle_after_s: float = 300.0
+    sure_after_s: float = 120.0
+    sure_probability: float = 0.99
     name: str = "gpu-idle-while-allocated"
 
     def detect(self, view: ClusterView) -> tuple[Finding, ...]:
@@ -32,7 +36,7 @@ class GpuIdleWhileAllocated:
         if column is None:
             return ()
         with np.errstate(invalid="ignore"):
-            rows = np.flatnonzero((column.mid >= self.idle_after_s) & (view.gpus.owner >= 0))
+            rows = np.flatnonzero((column.mid >= self._after_s(view)) & (view.gpus.owner >= 0))
         by_owner: dict[int, list[int]] = {}
         for row, owner in zip(rows.tolist(), view.gpus.owner[rows].tolist(), strict=True):
             by_owner.setdefault(owner, []).append(row)
@@ -40,6 +44,14 @@ class GpuIdleWhileAllocated:
             self._finding(view, owner, gpus, longest_s=float(column.mid[gpus].max()))
             for owner, gpus in by_owner.items()
         )
+
+    def _after_s(self, view: ClusterView) -> NDArray[np.float64]:
+        """Return how long each GPU has to be idle before it is reported."""
+        phase = view.forecast(About.GPUS, phase_probability("idle"))
+        sure = np.zeros(len(view.gpus), dtype=bool)
+        if phase is not None:
+            sure = np.nan_to_num(phase.low) >= self.sure_probability
+        return np.where(sure, min(self.sure_after_s, self.idle_after_s), self.idle_after_s)
 
     def _finding(
         self, view: ClusterView, owner: int, rows: list[int], *, longest_s: float

@@ -20,6 +20,8 @@ __all__ = ["GiveBack"]
 class GiveBack:
     """Ends a loan when its owner stirs: uses its GPUs, or works on its host, which comes before.
 
+    An owner that shares its GPUs works on them anyway: what it loses is looked at by others.
+
     A loan also ends when its time is over or its engine wants it back, when nobody can see its
     owner, and when its borrower does not start within `start_within_s`. The loop always asks this
     policy, whatever the configuration names and however little autonomy is left.
@@ -57,14 +59,21 @@ class GiveBack:
         if bool(np.isnan(gpus.owner_busy_share[rows]).any()):
             silent = age_s > self.unknown_grace_s
             return f"nobody can see whether {loan.owner} needs its GPUs" if silent else ""
+        if not loan.shared and (reason := self._why_stirs(view, loan, rows)):
+            return reason
+        if bool((gpus.borrower[rows] < 0).any()) and age_s > self.start_within_s:
+            return f"{loan.borrower} has not started within {self.start_within_s:.0f} s"
+        return ""
+
+    @staticmethod
+    def _why_stirs(view: ClusterView, loan: Loan, rows: list[int]) -> str:
+        gpus = view.gpus
         if bool(np.isnan(gpus.quiet_since_s[rows]).any()):
             share = float(np.max(gpus.owner_busy_share[rows]))
             return f"{loan.owner} uses its GPUs again ({share:.0%} busy)"
         idle = view.forecast(About.GPUS, REMAINING_S)
         if idle is not None and bool(np.isnan(idle.mid[rows]).any()):
             return f"{loan.owner} is at work on its host again"
-        if bool((gpus.borrower[rows] < 0).any()) and age_s > self.start_within_s:
-            return f"{loan.borrower} has not started within {self.start_within_s:.0f} s"
         return ""
 
     def _call_back(self, view: ClusterView, loan: Loan, reason: str) -> Decision:

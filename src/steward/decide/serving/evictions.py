@@ -8,12 +8,18 @@ from numpy.typing import NDArray
 from steward.decide.serving.demand import Demand, demand_of
 from steward.model.serving.view import LEAVING, RUNNING, SENT, SERVING, ServingView
 
-__all__ = ["evictions"]
+__all__ = ["evictions", "may_evict"]
 
 Ints = NDArray[np.int64]
 
 _MOST = 4  # in one call: what they leave is seen in the next
 _TIMES = 4.0  # a victim has so many times the slack of the one that it makes way for
+
+
+def may_evict(view: ServingView) -> bool:
+    """Return whether it is known when instances begin what they have: nothing is evicted else."""
+    forecasts = view.forecasts
+    return forecasts is not None and len(forecasts.backlog_s) == len(view.instances)
 
 
 def evictions(view: ServingView, demand: Demand) -> tuple[int, ...]:
@@ -48,7 +54,7 @@ def _shortest_wait_s(view: ServingView, here: NDArray[np.bool_]) -> float:
     By the mean, not the bound: what is evicted is computed twice, and who waits is less late.
     """
     forecasts = view.forecasts
-    if forecasts is None or len(forecasts.backlog_s) != len(here):
+    if forecasts is None or not may_evict(view):
         return 0.0
     return max(0.0, float(forecasts.backlog_s[here].min()))
 

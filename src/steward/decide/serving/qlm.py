@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steward.decide.serving.cheapest_place import Sent, cheapest, rooms, sent_so_far
 from steward.decide.serving.demand import Demand, demand_of
-from steward.decide.serving.evictions import evictions
+from steward.decide.serving.evictions import evictions, may_evict
 from steward.decide.serving.model_swaps import loadable, planned_swaps, rebalanced
 from steward.decide.serving.request_groups import Groups, fair_tags, groups_of
 from steward.decide.serving.virtual_queues import Plan, Queues, searched_plan
@@ -48,7 +48,7 @@ class Qlm:
         sent = sent_so_far(view)
         room = rooms(view, sent)
         rows = view.queue
-        if not len(rows) or not (any(room) or self.evicts):
+        if not len(rows) or not (any(room) or self._may_make_room(view)):
             return Dispatch()
         if len(view.models) == 1 and len(rows) <= sum(room):
             order = np.argsort(view.requests.deadline_s[rows], kind="stable")
@@ -61,6 +61,9 @@ class Qlm:
             order = np.argsort(demand.slack_s, kind="stable")
             return Dispatch(routes=_routes(view, rows[order].tolist(), (room, sent)))
         return self._by_plan(view, demand, (room, sent))
+
+    def _may_make_room(self, view: ServingView) -> bool:
+        return (self.evicts and may_evict(view)) or (self.swaps and len(view.models) > 1)
 
     def _by_plan(self, view: ServingView, demand: Demand, free: tuple[list[int], Sent]) -> Dispatch:
         room = free[0]

@@ -5,7 +5,10 @@ from steward.learn.estimators.job_history import JobHistory
 from steward.learn.estimators.power_curve import PowerCurve
 from steward.learn.estimators.quiet_phases import QuietPhases
 from steward.learn.estimators.similar_jobs import SimilarJobs
+from steward.learn.estimators.step_rates import StepRates
 from steward.learn.estimators.tenant_use import TenantUse
+from steward.learn.estimators.use_levels import UseLevels
+from steward.learn.estimators.workload_phases import WorkloadPhases
 from steward.model.view import ClusterView
 from steward.ports import Estimator
 
@@ -17,5 +20,8 @@ ESTIMATORS: dict[str, type[Estimator[ClusterView]]] = {
     "power-curve": PowerCurve,
     "quiet-phases": QuietPhases,
     "similar-jobs": SimilarJobs,
+    "step-rates": StepRates,
     "tenant-use": TenantUse,
+    "use-levels": UseLevels,
+    "workload-phases": WorkloadPhases,
 }

@@ -23,12 +23,16 @@ __all__ = ["Lend"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lend:
-    """Run `borrower` on GPUs that `owner` holds but does not use, until `owner` needs them."""
+    """Run `borrower` on GPUs that `owner` holds but does not use, until `owner` needs them.
+
+    `way` is what becomes of the owner meanwhile: it idles `beside`, works on in its `shared` GPUs,
+    is `suspended` by the driver, or is `saved` and stopped.
+    """
 
     gpus: tuple[GpuId, ...]
     owner: JobId
     borrower: JobId
-    way: Literal["beside", "suspended", "saved"] = "beside"  # what becomes of the owner meanwhile
+    way: Literal["beside", "shared", "suspended", "saved"] = "beside"
     for_s: float | None = None  # given back after so long at the latest
     type: Literal["lend"] = "lend"
 
@@ -85,12 +89,14 @@ class Lend:
         on_loan = {gpu for loan in view.loans for gpu in (*loan.gpus, loan.borrower)}
         if bool((gpus.users[rows] > 1).any()) or on_loan & {*self.gpus, self.borrower}:
             return "one of the GPUs is shared or lent already, or the borrower has borrowed"
-        used = gpus.memory_used_bytes[rows] if self.way == "beside" else 0.0
+        used = gpus.memory_used_bytes[rows] if self.way in ("beside", "shared") else 0.0
         if bool((gpus.memory_bytes[rows] - used < need_bytes).any()):
             return f"{self.borrower} does not fit beside {self.owner} any more"
         if bool((gpus.health[rows] != HEALTH_CODES[Health.GOOD]).any()):
             return "one of the GPUs is not healthy"
-        if bool(np.isnan(gpus.quiet_since_s[rows]).any()):
+        if self.way == "shared" and bool(np.isnan(gpus.owner_busy_share[rows]).any()):
+            return f"nobody can see how much {self.owner} uses them"
+        if self.way != "shared" and bool(np.isnan(gpus.quiet_since_s[rows]).any()):
             return f"{self.owner} uses them again, or its use is unknown"
         return ""
 

@@ -101,6 +101,7 @@ JOB_METRICS: tuple[Metric, ...] = (
         unit="1",
         of="job",
         meaning="steps of the training by its progress file, those of earlier attempts included",
+        aliases=(slurm("steward.progress.step"),),
     ),
     Metric(
         name="job.rank_count",

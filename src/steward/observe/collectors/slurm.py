@@ -30,6 +30,7 @@ from steward.observe.slurm_changes import changes_by_hand
 from steward.observe.slurm_history import DAY_S, PastJob, SlurmHistory
 from steward.observe.slurm_loans import has_loans, inside, loans_of
 from steward.observe.slurm_nodes import SlurmNodes
+from steward.observe.slurm_progress import SlurmProgress
 from steward.observe.slurm_reservations import ReservedNodes, reserved_nodes
 from steward.observe.slurm_sightings import SlurmSightings
 from steward.observe.slurm_tenants import SlurmTenants, gpu_demand, tenants_of
@@ -104,9 +105,11 @@ class Slurm:
         self._history = SlurmHistory(self._slurm, lookback_s=lookback_s)
         self._jobs: dict[str, SlurmJob] = {}
         self._nodes = SlurmNodes(self.name, gpu_models or {}, up_is_healthy=up_is_healthy)
+        own = "" if rest else own_account()
         self._sightings = SlurmSightings(
-            gpu_models or {}, gpus_on=self._nodes.gpus_on, lends_to="" if rest else own_account()
+            gpu_models or {}, gpus_on=self._nodes.gpus_on, lends_to=own
         )
+        self._progress = SlurmProgress(own)
         self._accounting = Accounting()
         self._found_tenants = SlurmTenants()
         self._accounts: frozenset[str] = frozenset()
@@ -184,6 +187,7 @@ class Slurm:
         events += self._unusable_limits(problem, t_s)
         self._answered_s, self._stale = t_s, False
         return Observation(
+            frame=self._progress.read(answer.jobs, t_s),
             events=(*events, *(event for each in news for event in each.events)),
             jobs=tuple(job for each in news for job in each.jobs),
             spans=tuple(span for each in news for span in each.spans),

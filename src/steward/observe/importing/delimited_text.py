@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Iterator
@@ -15,33 +14,14 @@ from polars.exceptions import PolarsError
 
 from steward.errors import StewardError
 from steward.observe.importing.source import ImportCounts, ImportSource, opened
+from steward.store.files.text_headers import delimiter_of, fields_of
 
-__all__ = ["LINE", "blocks", "delimiter_of", "fields_of"]
+__all__ = ["LINE", "blocks"]
 
 LINE = "\0line"  # the number of each row's line, for the places of faults
 _BLOCK_BYTES = 8 << 20
 _MAX_LINE_BYTES = 4 << 20
 _SPACES = re.compile(rb"[ \t]+")
-
-
-def delimiter_of(header: str) -> str:
-    """Return what separates the fields; a blank stands for any run of blanks."""
-    counts = {each: header.count(each) for each in (",", "\t", ";", "|")}
-    best = max(counts, key=lambda each: counts[each])
-    return best if counts[best] else " "
-
-
-def fields_of(header: str) -> list[str]:
-    """Return the names in a header line."""
-    delimiter = delimiter_of(header)
-    line = header.lstrip("#\ufeff").strip()
-    if delimiter == " ":
-        fields = line.split()
-    elif '"' in line:  # a delimiter between quotes is none
-        fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
-    else:
-        fields = line.split(delimiter)
-    return [field.strip().strip("\"'") for field in fields]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,13 @@ import polars as pl
 
 from steward.errors import StewardError
 from steward.model.event import Observation
+from steward.model.metrics.columns import ColumnNames
 from steward.model.span import Span
-from steward.observe.importing.columns import ColumnNames
-from steward.observe.importing.delimited_text import blocks, fields_of
+from steward.observe.importing.delimited_text import blocks
 from steward.observe.importing.source import FileHead, ImportCounts, ImportSource, opened
 from steward.observe.importing.table_reader import TableReader
-from steward.observe.importing.times import seconds
+from steward.store.files.text_headers import fields_of
+from steward.store.files.time_columns import seconds
 
 __all__ = ["H200"]
 

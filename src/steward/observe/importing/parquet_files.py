@@ -10,7 +10,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from steward.errors import StewardError
 from steward.model.event import Observation
-from steward.observe.importing.columns import TRIED, ColumnNames
+from steward.model.metrics.columns import TRIED, ColumnNames
 from steward.observe.importing.source import FileHead, ImportCounts, ImportSource
 from steward.observe.importing.table_reader import TableReader
 

@@ -15,7 +15,7 @@ from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S
 from steward.model.label import PREFIX
-from steward.observe.importing.columns import TRIED, ColumnNames
+from steward.model.metrics.columns import TRIED, ColumnNames
 from steward.observe.importing.source import FileHead, ImportCounts, ImportSource, opened
 from steward.observe.importing.table_reader import TableReader
 from steward.observe.translate import map_series

@@ -10,12 +10,12 @@ import polars as pl
 from steward.errors import StewardError
 from steward.model.event import Observation
 from steward.model.frame import ENTITY, T_S, Frame, empty_other
-from steward.observe.importing.columns import ColumnNames, ImportedColumn
+from steward.model.metrics.columns import ColumnNames, ImportedColumn
 from steward.observe.importing.delimited_text import LINE
 from steward.observe.importing.labels import LABELS, LabelSpans
 from steward.observe.importing.source import ImportCounts, ImportSource
-from steward.observe.importing.times import LAST_S, seconds, time_column
 from steward.observe.normalise import DCGM_BLANKS, Normaliser
+from steward.store.files.time_columns import LAST_S, seconds, time_column
 
 __all__ = ["TableReader"]
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steward.model.event import Observation
-from steward.observe.importing.columns import TRIED, ColumnNames
-from steward.observe.importing.delimited_text import blocks, delimiter_of, fields_of
+from steward.model.metrics.columns import TRIED, ColumnNames
+from steward.observe.importing.delimited_text import blocks
 from steward.observe.importing.source import FileHead, ImportCounts, ImportSource
 from steward.observe.importing.table_reader import TableReader
-from steward.observe.importing.times import time_column
+from steward.store.files.text_headers import delimiter_of, fields_of
+from steward.store.files.time_columns import time_column
 
 __all__ = ["Csv", "Reveal"]
 

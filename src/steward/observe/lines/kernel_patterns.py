@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from steward.observe.lines.xids import meaning_of
+from steward.model.faults.xids import meaning_of
 
 __all__ = ["KERNEL_PATTERNS", "KernelMatch", "KernelPattern", "matched"]
 

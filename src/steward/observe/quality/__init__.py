@@ -20,6 +20,7 @@ from steward.observe.quality.clocks import clock_flaws
 from steward.observe.quality.column_statistics import figures, load, merged
 from steward.observe.quality.counters import counter_flaws
 from steward.observe.quality.flaw import Flaw, FlawSeverity, QualityReport
+from steward.observe.quality.series import assess_series
 from steward.observe.quality.stuck import WORKS_SHARE, hanging
 from steward.observe.quality.times import SampleTimes, gap_flaws
 from steward.store.files.damage import BROKEN, NoteOnly, intact, panics_as_errors
@@ -29,7 +30,7 @@ from steward.store.files.other import OTHER
 from steward.store.files.parquet import Partitions, TableSchema, columns_of, live_files
 from steward.store.files.spans import read_spans
 
-__all__ = ["Flaw", "FlawSeverity", "QualityReport", "assess"]
+__all__ = ["Flaw", "FlawSeverity", "QualityReport", "assess", "assess_series"]
 
 _SHAPE = TableSchema()
 _KIND = "\0kind"

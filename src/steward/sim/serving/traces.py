@@ -75,14 +75,13 @@ def _find(path: str | Path) -> Path:
     for place in (Path(path), request_folder() / path):
         if place.is_file():
             return place
-        inside = [place / name for name in _FILES if (place / name).is_file()]
-        inside = inside or _only_one(place)
-        if inside:
-            return inside[0]
+        files = [place / name for name in _FILES if (place / name).is_file()]
+        files = files or _only_one(place)
+        if files:
+            return files[0]
     folder = request_folder()
-    known = (
-        sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
-    )
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    known = [each.name for each in inside if any((each / name).is_file() for name in _FILES)]
     nothing = f"give a file, or set STEWARD_DATA: {folder} holds no named traces"
     named = f"named traces: {', '.join(known)}" if known else nothing
     hint = did_you_mean(str(path), known) or named

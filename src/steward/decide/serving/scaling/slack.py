@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _FAR_S = 1e6
+_START_COST = 1.5  # of an instance: the time of its start, and half of that until it has drained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +28,22 @@ class Slack:
 
     Urgent requests, whose deadline comes before a new instance could serve, need capacity that is
     there: for their present rate and for how fast it has grown within the time that a start takes,
-    but no more than the last `memory_s` needed. For all others instances are added only if fewer
-    are late with them. A model without work for `idle_s` goes down to what urgent ones need.
+    but no more than the last `memory_s` needed, unless a jump is under way. For all others
+    instances are added if the requests that are in time for it are worth the GPU time of starting
+    them, and go once deadlines could be met without them by far: work that can wait is done in few
+    and long rounds. A model without work for `idle_s` goes down to what urgent ones need.
     """
 
     memory_s: float = 1800.0
     idle_s: float = 60.0
     rate_s: float = 30.0  # over which a rate is taken
+    jump_s: float = 10.0  # and over which a jump is seen, if it is more than chance
     busy_share: float = 0.85  # of an instance's throughput that is planned with
-    growth_share: float = 0.98  # of all earlier moments whose growth is provided for
+    growth_share: float = 0.99  # of all earlier moments whose growth is provided for
     answer_sds: float = 2.0  # by which answers may be longer than expected
     margin: float = 1.2  # on waits, before an instance is added
-    margin_fewer: float = 1.5  # and before one is drained
+    margin_fewer: float = 3.0  # and before one is drained
+    worth: float = 40.0  # of a request in time: so often the work of serving one
     gain: float = 0.2  # of the limits of requests in flight
     fewest: int = 0
     every_s: float = 5.0
@@ -54,6 +59,8 @@ class Slack:
         demand = demand_of(view, pool.waiting, sds=self.answer_sds)
         most = len(pool) + int((view.instances.state == OFF).sum())
         wanted = min(most, max(standing, self._rescue(view, pool, demand, (most, load))))
+        if view.t_s < self.idle_s:
+            return max(wanted, len(pool))  # what comes is not known yet
         if wanted > len(pool) or (not len(pool.waiting) and not self._busy(view, pool)):
             return wanted if len(pool.waiting) else min(standing, most)
         fewer = max(standing, min(len(pool), 1))
@@ -73,8 +80,10 @@ class Slack:
         steps = max(1, round(lead_s / self.every_s))
         growth = rates[steps:] - rates[:-steps]
         more = float(np.quantile(growth, self.growth_share)) if len(growth) else 0.0
-        needed = min(float(rates[-1]) + max(more, 0.0), float(rates.max()))
-        return math.ceil(needed / self.busy_share - 1e-9), float(rates[-1])
+        last = work_s[view.requests.arrival_s[rows] > view.t_s - self.jump_s]
+        jump = float(last.sum() - np.sqrt((last**2).sum())) / self.jump_s
+        needed = max(min(float(rates[-1]) + max(more, 0.0), float(rates.max())), jump)
+        return math.ceil(needed / self.busy_share - 1e-9), max(float(rates[-1]), jump)
 
     def _rates(self, view: ServingView, arrival_s: Floats, work_s: Floats) -> Floats:
         """Return how many instances were kept busy by what arrived, over time up to now."""
@@ -90,20 +99,22 @@ class Slack:
     def _rescue(
         self, view: ServingView, pool: Pool, demand: Demand, known: tuple[int, float]
     ) -> int:
-        """Return how many instances let the fewest waiting requests be late, and no more."""
+        """Return how many instances cost least: their starts, and requests late without them."""
         most, load = known
         if not len(demand.rows):
             return 0
         there = int((view.instances.state[pool.rows] == SERVING).sum())
         start_s = view.types[pool.type].start_s
         coming_s = _coming_s(view, pool, start_s)
+        late_s = self.worth * float(demand.work_s.mean())
         best, least = len(pool), math.inf
-        for count in range(len(pool), most + 1):
+        for count in range(max(len(pool), 1), most + 1):
             new = (start_s, count - len(pool))
             joins = ((0.0, there - load), (coming_s, len(pool) - there), new)
             late = _late(demand, joins, self.margin)
-            if late < least:
-                best, least = count, late
+            cost_s = late * late_s + _START_COST * start_s * (count - len(pool))
+            if cost_s < least:
+                best, least = count, cost_s
             if late == 0:
                 break
         return best

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-__all__ = ["SHORT_S", "TINY_S", "Calibration", "WaitCalibration"]
+__all__ = ["FIRST_SDS", "SHORT_S", "TINY_S", "Calibration", "WaitCalibration"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 SHORT_S = 1.0  # waits that are shorter, and were predicted to be, are not compared
 _KEPT = 30_000  # waits that the bound is from
 _SHOWN = 2000  # waits that the published figures are about
-_FIRST_SDS = 1.6  # of the bound before anything was observed: a normal one's 1.28, widened
+FIRST_SDS = 1.6  # of the bound before anything was observed: a normal one's 1.28, widened
 _FIRST_WEIGHT = 15.0  # turns of the queue that it counts as
 _MEMORY = 50_000.0  # waits that the coverage which steers the bound is about
 _AHEAD = 1500.0  # waits, at least, within which the bound makes up for coverage lost or gained
@@ -55,14 +55,14 @@ class WaitCalibration:
     answers to an error which was mended long ago.
 
     What was observed of one source of requests says little of the next: when it changes, the bound
-    begins anew.
+    begins anew. Coverage that was lost or gained is made up for all the same.
     """
 
     def __init__(self, *, share: float = 0.9) -> None:
         self.share = share
         self.count = 0
         self.turns = 0  # of the queue
-        self.sds = _FIRST_SDS
+        self.sds = FIRST_SDS
         self._distances = np.zeros(_KEPT)  # from the mean, in standard deviations
         self._turn_of = np.zeros(_KEPT)
         self._errors = np.zeros(_SHOWN)
@@ -84,7 +84,7 @@ class WaitCalibration:
         """Leave what was predicted before out of the bound: other requests arrive now."""
         self.since_s, self._turn_s = t_s, -np.inf
         self.turns = self._known = self._renewed_at = 0
-        self.sds, self._surplus = _FIRST_SDS, 0.0
+        self.sds = FIRST_SDS
         self.expect(np.zeros(0), np.zeros(0, np.bool_))
 
     def expect(self, open_sds: Floats, overdue: Flags) -> None:
@@ -157,13 +157,13 @@ class WaitCalibration:
         turns = self.turns - float(self._turn_of[:known].min()) + 1.0
         weight = turns / (turns + _FIRST_WEIGHT)
         holds = weight * np.searchsorted(distances, self._open_sds, side="right") / known
-        holds += (1.0 - weight) * ndtr(self._open_sds * (_NORMAL_SDS / _FIRST_SDS))
+        holds += (1.0 - weight) * ndtr(self._open_sds * (_NORMAL_SDS / FIRST_SDS))
         holds[self._overdue] = 0.0
         surplus = self._surplus + float((holds - self.share).sum())
         level = self.share - surplus / max(_AHEAD, float(len(holds)))
         level = min(max(level, _LEAST_LEVEL), _MOST_LEVEL)
         observed = float(np.quantile(distances, level))
-        first = _FIRST_SDS / _NORMAL_SDS * float(ndtri(level))
+        first = FIRST_SDS / _NORMAL_SDS * float(ndtri(level))
         self.sds = max(first + weight * (observed - first), _LEAST_SDS)
 
 

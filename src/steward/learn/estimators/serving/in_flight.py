@@ -66,6 +66,7 @@ class TypeTable(NamedTuple):
     factor: Array  # [type, part] learnt
     ratio: Array  # [type, class of prompts] learnt: time per work
     doubt: Array  # [type] how far these may be off, as a share
+    widened: Array  # [1] by which factor doubt of new tenants is
     step_s: Array  # [type] a step of a full batch, prompts among it; 0: not measured yet
     recent: Array  # [type, 6] means over arrivals: of a batch's four limits, tokens; how many
 
@@ -237,7 +238,7 @@ def _fill(seen: Seen, known: KnownRequests, tables: LengthTables, table: TypeTab
     had = float(seen.generated[r])
     mean, square = remaining(tables, known.group[r], had)
     sd = max(square - mean * mean, 0.0) ** 0.5
-    off = doubt(tables, known.group[r], mean, sd)
+    off = doubt(tables, known.group[r], mean, sd, table.widened[0])
     prompt = seen.prompt[r] + had
     out = known.columns
     for kind in range(out.shape[1]):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.learn.estimators.serving.calibration import (
+    FIRST_SDS,
     SHORT_S,
     TINY_S,
     Calibration,
@@ -167,6 +168,8 @@ class LearnedWaits:
             if self._composition.has_changed(_kind(view, r)):
                 self._calibration.begin_anew(view.t_s)
         if count:
+            # Waits of tenants that are known tell nothing of how wrong one is about a new tenant.
+            self._table.widened[0] = max(1.0, FIRST_SDS / self._calibration.sds)
             add_rows(seen, self._known, self._lengths.tables, self._table, new)
         return new
 
@@ -360,6 +363,7 @@ def _table(types: tuple[InstanceType, ...]) -> TypeTable:
         factor=np.ones((count, 3)),
         ratio=np.ones((count, CLASSES)),
         doubt=np.zeros(count),
+        widened=np.ones(1),
         step_s=np.zeros(count),
         recent=np.zeros((count, 6)),
     )

@@ -29,7 +29,7 @@ _PRIOR_TOKENS = 256.0  # of an answer, before anything is known
 _STRENGTH = 8.0  # answers of its own that a group needs to outweigh the wider one
 _KEPT = ("parent", "ended", "tokens", "passed", "total", "last")  # the rest follows from these
 _RARE = 20  # a group fades by no more than so many answers of others with each of its own
-_TENANTS_DIFFER = 0.3  # by so much, as a share, means of one are off from those of all
+_GROUPS_DIFFER = 0.3  # by so much, as a share, means of one are off from those of the wider one
 _DEPTH = 3  # of the narrowest groups, which are evicted when the table is full
 
 
@@ -265,9 +265,16 @@ def remaining(tables: LengthTables, group: int, made: float) -> tuple[float, flo
 
 
 @njit
-def doubt(tables: LengthTables, group: int, mean: float, sd: float) -> float:
-    """Return how far the mean itself may be off, as a share of it."""
-    tenant = max(tables.parent[group], 0)
-    ended = tables.total[tenant]
-    spread = _TENANTS_DIFFER**2 * _STRENGTH / (ended + _STRENGTH)
+def doubt(tables: LengthTables, group: int, mean: float, sd: float, widened: float) -> float:
+    """Return how far the mean itself may be off, as a share of it.
+
+    By how much tenants and lengths differ, before they are known, is `widened` by a factor.
+    """
+    unknown = _STRENGTH / (tables.total[group] + _STRENGTH)
+    tenant = tables.parent[group]
+    ended = tables.total[group]
+    if tenant >= 0:
+        ended = tables.total[tenant]
+        unknown += _STRENGTH / (ended + _STRENGTH)
+    spread = (widened * _GROUPS_DIFFER) ** 2 * unknown
     return float((spread + (sd / max(mean, 1.0)) ** 2 / (ended + 4.0)) ** 0.5)

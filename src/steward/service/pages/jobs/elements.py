@@ -38,6 +38,7 @@ MOST_TASKS = 200
 SCRIPT_LINES = 400
 WAYS = {
     "beside": "beside its owner",
+    "shared": "beside its owner, which works on",
     "suspended": "owner suspended",
     "saved": "owner saved and stopped",
 }

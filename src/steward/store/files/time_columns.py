@@ -38,9 +38,12 @@ def seconds(values: pl.Series) -> pl.Series:
     """Return seconds since 1970; null if a time cannot be parsed. No zone means UTC."""
     if values.dtype in (pl.Datetime, pl.Date):
         return values.cast(pl.Datetime("us")).dt.epoch("us") / 1e6
-    text = values.cast(pl.String).str.strip_chars()
-    numbers = text.cast(pl.Float64, strict=False)
-    if numbers.null_count() == len(numbers):
+    if values.dtype.is_numeric():
+        text, numbers = values, values.cast(pl.Float64)
+    else:
+        text = values.cast(pl.String).str.strip_chars()
+        numbers = text.cast(pl.Float64, strict=False)
+    if numbers.null_count() == len(numbers) and not values.dtype.is_numeric():
         numbers = _dates(text)
     else:
         numbers = numbers * (1.0 / _per_s(values.name, numbers))

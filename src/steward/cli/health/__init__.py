@@ -1,0 +1,19 @@
+"""`steward health`: faults of hardware in logs: what happened, why, and what should be done."""
+
+from __future__ import annotations
+
+import typer
+
+from steward.cli.health.explain import explain
+from steward.cli.health.forecast import forecast
+from steward.cli.health.scan import scan
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Faults of GPUs and hosts: what happened, what follows from what, what should be done.",
+    rich_markup_mode=None,
+)
+app.command(name="scan")(scan)
+app.command(name="explain")(explain)
+app.command(name="forecast")(forecast)

@@ -1,0 +1,1 @@
+"""Kinds of work, phases inside it, and behaviours that are new."""

@@ -10,6 +10,7 @@ import pytest
 from factories import finding, job, loan, node, view
 from steward.model.actions import (
     ACTIONS,
+    PLANNING_ACTIONS,
     SERVING_ACTIONS,
     Budget,
     CallBack,
@@ -33,7 +34,8 @@ from steward.model.job import Checkpointing, JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import YARDSTICKS
 
-OF_CLUSTERS = sorted(name for name, cls in ACTIONS.items() if cls not in SERVING_ACTIONS)
+OTHERS = (*PLANNING_ACTIONS, *SERVING_ACTIONS)
+OF_CLUSTERS = sorted(name for name, cls in ACTIONS.items() if cls not in OTHERS)
 GPU, OTHER = GpuId("n1/gpu0"), GpuId("n1/gpu1")
 J1, J2, N1 = JobId("j1"), JobId("j2"), NodeId("n1")
 ELASTIC = JobShape(gpus=1, max_gpus=2)

@@ -37,6 +37,7 @@ __all__ = [
     "now_s",
     "open_store",
     "read_draft",
+    "read_main_draft",
     "read_settings",
     "with_folder",
 ]
@@ -131,11 +132,16 @@ def read_draft(config: Path | None, data: Path | None) -> Draft:
 
     With `--site`, they are those of that site; its folder is below the main one's.
     """
-    from steward.config import draft_settings, find_file
-
-    draft = with_folder(draft_settings(find_file(config, os.environ), os.environ), data)
+    draft = read_main_draft(config, data)
     site = chosen_site()
     return draft.of_site(site) if site else draft
+
+
+def read_main_draft(config: Path | None, data: Path | None) -> Draft:
+    """Read the settings of the main site, whatever `--site` says."""
+    from steward.config import draft_settings, find_file
+
+    return with_folder(draft_settings(find_file(config, os.environ), os.environ), data)
 
 
 def with_folder(draft: Draft, data: Path | None) -> Draft:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steward.cli.options import Config, Data, Json, now_s, read_draft
+from steward.cli.options import Config, Data, Json, chosen_site, now_s, read_draft
 from steward.cli.output import is_terminal, print_lines, print_note, print_warnings, waiting
 from steward.cli.site_processes import (
     end_with_stdin,
@@ -29,10 +29,12 @@ from steward.errors import StewardError, unknown_name
 if TYPE_CHECKING:
     from steward.config import Draft, Settings
     from steward.config.local_jobs import LocalJobRunner
+    from steward.config.planning_loop import FollowRunner
     from steward.config.serving_loop import ServingRunner
     from steward.loop import Loop
     from steward.model.decision import Autonomy
     from steward.model.view import ClusterView
+    from steward.service.job_outlook import Waits
     from steward.service.server import Listening
     from steward.sim.world import World
 
@@ -111,6 +113,7 @@ class _Plan:
     policy: str | None = None
     sites: Mapping[str, Path] = field(default_factory=dict)  # the socket of each
     config: Path | None = None
+    draft: Draft | None = None  # of the main site; None for one of the others
 
     @property
     def folder(self) -> Path:
@@ -149,6 +152,7 @@ def up(  # noqa: PLR0913 - a command's options are its parameters
         policy=policy,
         sites={} if demo else site_sockets(draft),
         config=draft.file,
+        draft=None if chosen_site() else draft,
     )
     if until_eof:
         end_with_stdin()
@@ -174,6 +178,7 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         before = _saved_before(loop, plan.settings)
         with (
             _serving(plan),
+            _following(plan),
             site_processes(plan.sites, config=plan.config, folder=plan.folder) as sites,
         ):
             serve(
@@ -188,6 +193,7 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
                 announce=_announcing(plan, as_json=as_json),
                 jobs=jobs,
                 sites=sites.healths,
+                waits=_waits(plan),
             )
     except StewardError:  # it never began to serve, so it has not closed the loop either
         loop.close()
@@ -204,6 +210,26 @@ def _serving(plan: _Plan) -> ServingRunner:
     from steward.config.serving_loop import ServingRunner
 
     return ServingRunner([]) if plan.demo else ServingRunner.open(plan.settings, clock=WallClock())
+
+
+def _waits(plan: _Plan) -> Waits | None:
+    """Return what asks the stewards of sites for their queues; a demo's has no others."""
+    from steward.cli.jobs.following import ask_queues
+
+    return None if plan.demo else ask_queues(plan.config, plan.folder)
+
+
+def _following(plan: _Plan) -> FollowRunner:
+    """Return what follows jobs over all sites: the main steward's business, and never a demo's."""
+    from steward.cli.jobs.following import queue_waits
+    from steward.clock import WallClock
+    from steward.config.planning_loop import FollowRunner
+
+    if plan.demo or plan.draft is None:
+        return FollowRunner(None)
+    waits = queue_waits(plan.config, plan.folder)
+    draft = replace(plan.draft, settings=plan.settings)
+    return FollowRunner(draft, clock=WallClock(), waits=waits)
 
 
 def _schedules_at_once() -> bool:

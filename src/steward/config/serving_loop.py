@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -23,6 +22,7 @@ from steward.clients.kubernetes.credentials import find_credentials
 from steward.clients.slurm.control import SlurmControl
 from steward.clock import Clock
 from steward.config.assemble import LEARNED, limits
+from steward.config.loop_threads import LoopThreads
 from steward.config.serving_settings import InstanceSettings
 from steward.config.settings import Settings
 from steward.decide.serving import SCALERS
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 FOLDER = "serving"  # of the store: instances that were begun, and what this loop learned
-ENDS_WITHIN_S = 30.0
 
 
 def assemble_serving(settings: Settings, *, clock: Clock) -> Loop[ServingMoment]:
@@ -219,13 +218,8 @@ def _secret(file: str, where: str) -> str:
         raise StewardError(problem, where=f"{where}: {file}", hint="name another file") from fault
 
 
-class ServingRunner:
-    """Runs the loop of a gateway in a thread, while the block lasts."""
-
-    def __init__(self, loops: Sequence[Loop[ServingMoment]]) -> None:
-        self._loops = tuple(loops)
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+class ServingRunner(LoopThreads):
+    """Runs the loop of a gateway, while the block lasts."""
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Clock) -> Self:
@@ -233,18 +227,5 @@ class ServingRunner:
         loops = [assemble_serving(settings, clock=clock)] if settings.serving.gateway else []
         return cls(loops)
 
-    def __enter__(self) -> Self:
-        for loop in self._loops:
-            thread = threading.Thread(
-                target=loop.run, args=(self._stop,), name="serving-loop", daemon=True
-            )
-            thread.start()
-            self._threads.append(thread)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for loop, thread in zip(self._loops, self._threads, strict=True):
-            thread.join(ENDS_WITHIN_S)
-            if not thread.is_alive():
-                loop.close()
+    def __init__(self, loops: Sequence[Loop[ServingMoment]]) -> None:
+        super().__init__(loops, name="serving-loop")

@@ -12,6 +12,7 @@ __all__ = [
     "EFFECT",
     "ENERGY",
     "GPU_TIME",
+    "PLANS",
     "PUT_TO_WORK",
     "RETURN_TIME",
     "RUN",
@@ -53,6 +54,7 @@ ENERGY = "energy"
 EFFECT = "effect"
 DEADLINES = "deadlines"
 GPU_TIME = "gpu-time"
+PLANS = "plans"
 
 _ALL = (
     Yardstick(
@@ -114,6 +116,12 @@ _ALL = (
         name=GPU_TIME,
         unit="GPU-seconds",
         text="time for which an instance held no GPUs, until the next one of its type was started",
+        comparison=ComparedWith.COUNTERFACTUAL,
+    ),
+    Yardstick(
+        name=PLANS,
+        unit="USD",
+        text="money and lateness that a job was spared, against what was forecast where it was",
         comparison=ComparedWith.COUNTERFACTUAL,
     ),
 )

@@ -14,7 +14,7 @@ from steward.model.planning.catalog import Catalog, Engine
 from steward.model.planning.plan import Choice, PlanRequest
 from steward.planning.scripts.job import job_limit_s, safe_name, time_text
 
-__all__ = ["Submission", "read_submission", "submission_of", "submission_record"]
+__all__ = ["Submission", "read_plan", "read_submission", "submission_of", "submission_record"]
 
 _MIB = 2**20
 _MOST_BYTES = 64 << 20
@@ -72,7 +72,7 @@ def submission_record(choice: Choice, request: PlanRequest, catalog: Catalog) ->
 
 def read_submission(file: Path, number: int) -> Submission:
     """Return a choice, counted from 1, of what `steward estimate plan --json` printed."""
-    plan = _read(file)
+    plan = read_plan(file)
     front = plan.get("front")
     if not isinstance(front, list) or "request" not in plan:
         raise StewardError("this is no plan", where=str(file), hint=_HINT)
@@ -104,7 +104,8 @@ def read_submission(file: Path, number: int) -> Submission:
 _HINT = "make one by `steward estimate plan … --json > FILE`"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_plan(file: Path) -> dict[str, Any]:
+    """Return what `steward estimate plan --json` printed, as far as it is an object."""
     try:
         if file.stat().st_size > _MOST_BYTES:
             raise StewardError("it is larger than 64 MiB", where=str(file), hint=_HINT)

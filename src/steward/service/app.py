@@ -31,7 +31,7 @@ from steward.service.api.job_drafts import DRAFTS
 from steward.service.api.lab import UPLOADS
 from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
-from steward.service.job_outlook import JobOutlook
+from steward.service.job_outlook import JobOutlook, Waits
 from steward.service.lab import LabRuns
 from steward.service.lab.upload import request_shapes
 from steward.service.limits import BodyLimit, RateLimit, StreamLimit
@@ -65,6 +65,7 @@ def create_app(  # noqa: PLR0913 - what a service is made of
     alive: Callable[[], bool] = lambda: True,
     jobs: LocalJobRunner | None = None,
     sites: Callable[[], Sequence[SiteHealth]] = tuple,
+    waits: Waits | None = None,
 ) -> FastAPI:
     """Return the whole service. The page framework allows one per process.
 
@@ -75,7 +76,7 @@ def create_app(  # noqa: PLR0913 - what a service is made of
 
     live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive, sites=sites)
     lab = LabRuns()
-    outlook = JobOutlook(settings)
+    outlook = JobOutlook(settings, waits=waits)
     app = create_api(live_state, access, lab, intake=loop.intake, jobs=jobs, outlook=outlook)
     add_pages(app, live_state, access, lab, outlook, jobs)
     return app

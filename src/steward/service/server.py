@@ -37,6 +37,7 @@ from steward.service.http_protocol import (
     connections_within,
     protocol_with,
 )
+from steward.service.job_outlook import Waits
 from steward.service.listening import check_certificate, listen
 from steward.service.local_users import account_name
 from steward.store.tokens import Role, Tokens
@@ -75,6 +76,7 @@ def serve(  # noqa: PLR0913 - what a command line may set
     announce: Callable[[Listening], None] = lambda _listening: None,
     jobs: LocalJobRunner | None = None,
     sites: Callable[[], Sequence[SiteHealth]] = tuple,
+    waits: Waits | None = None,
 ) -> None:
     """Run until a signal comes, or for `stop_after_s`. Call `announce` once it listens.
 
@@ -98,6 +100,7 @@ def serve(  # noqa: PLR0913 - what a command line may set
         alive=runner.is_alive,
         jobs=jobs,
         sites=sites,
+        waits=waits,
     )
 
     def listening() -> None:

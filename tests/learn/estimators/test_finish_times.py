@@ -134,3 +134,27 @@ def test_whatever_a_script_reports_there_is_an_ordered_answer(
 
     assert 0 <= found.left_s.low <= found.left_s.mid <= found.left_s.high < float("inf")
     assert found.total_s.high >= elapsed_s
+
+
+def test_a_job_that_says_99_percent_for_hours_is_not_near_its_end_for_sure() -> None:
+    planned = Range(low=3600.0, mid=7200.0, high=14_400.0)
+    honest = [Mark(t_s=60.0 * i, done_share=60.0 * i / 7272.0) for i in range(1, 121)]
+    liar = [Mark(t_s=60.0 * i, done_share=min(0.5 * i, 0.99)) for i in range(1, 121)]
+
+    sure = run_posterior(planned, elapsed_s=7200.0, marks=honest)
+    wide = run_posterior(planned, elapsed_s=7200.0, marks=liar)
+
+    assert sure.left_s.high < 600.0
+    assert wide.left_s.high > 5 * sure.left_s.high
+    assert wide.chance_within(300.0, 7200.0) < 0.6 < sure.chance_within(300.0, 7200.0)
+
+
+def test_a_job_that_stops_reporting_is_not_expected_to_go_on_at_its_pace() -> None:
+    planned = Range(low=3600.0, mid=7200.0, high=14_400.0)
+    reported = [Mark(t_s=60.0 * i, done_share=0.02 * i) for i in range(1, 26)]
+
+    talking = run_posterior(planned, elapsed_s=1500.0, marks=reported)
+    silent = run_posterior(planned, elapsed_s=6000.0, marks=reported)
+
+    assert talking.left_s.high < 2400.0
+    assert silent.left_s.high > 4000.0

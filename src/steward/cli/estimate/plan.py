@@ -15,8 +15,9 @@ from steward.cli.estimate.plan_sources import (
     ModelAsked,
     ScriptsAsked,
     WaySources,
+    calibrations,
+    hours_ahead,
     read_catalog,
-    read_hours,
     waits_of_stewards,
 )
 from steward.cli.options import Config, Data, Json
@@ -141,6 +142,7 @@ def plan(  # noqa: PLR0913 - options of a command
     from steward.cli.views.plan import plan_lines, plan_record
     from steward.decide.planning.planner import plan as planned
     from steward.model.planning.outlook import Outlook
+    from steward.planning.following.submitted import corrected_ways, follow_record
     from steward.planning.page import write_page
     from steward.planning.question import PlanQuestion, outlook_of, request_of, ways_without_queue
     from steward.planning.rows import FRONT_COLUMNS, front_rows
@@ -186,10 +188,13 @@ def plan(  # noqa: PLR0913 - options of a command
     )
     known, conflicts = read_catalog(catalog or (), config, data)
     found_ways, said = sources.find(question, known)
+    found_ways, corrected, learned = corrected_ways(
+        found_ways, question.name, calibrations(config, data)
+    )
     request = request_of(question, found_ways, now_s)
     waits, missing = waits_of_stewards(known, request, config, data)
-    notes = (*conflicts, *said, *missing, *ways_without_queue(found_ways, known))
-    ahead = read_hours(carbon, now_s, known) if carbon is not None else Outlook()
+    notes = (*conflicts, *said, *learned, *missing, *ways_without_queue(found_ways, known))
+    ahead = hours_ahead(carbon, now_s, known, config, data) or Outlook()
     outlook = outlook_of(question, known, known=replace(ahead, waits=waits))
     with waiting("planning"):
         found = planned(request, known, outlook)
@@ -197,7 +202,10 @@ def plan(  # noqa: PLR0913 - options of a command
     if html is not None:
         write_page(found, html)
     if as_json:
-        print_json(plan_record(found, known, made, notes, most=limit))
+        follow = follow_record(
+            request, known, waits=outlook.waits, corrected=corrected, application=app or ""
+        )
+        print_json(plan_record(found, known, made, notes, follow=follow, most=limit))
     else:
         print_warnings(notes)
         print_table(FRONT_COLUMNS, list(front_rows(found))[:limit], empty="no choice is feasible")

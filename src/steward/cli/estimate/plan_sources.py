@@ -15,7 +15,8 @@ from steward.cli.output import print_warnings, waiting
 from steward.errors import StewardError
 
 if TYPE_CHECKING:
-    from steward.model.planning.catalog import Catalog
+    from steward.model.planning.calibration import Calibration
+    from steward.model.planning.catalog import Catalog, CatalogSite
     from steward.model.planning.outlook import Outlook
     from steward.model.planning.plan import Plan, PlanRequest, Range, Way
     from steward.planning.question import PlanQuestion
@@ -27,8 +28,10 @@ __all__ = [
     "ModelAsked",
     "ScriptsAsked",
     "WaySources",
+    "calibrations",
+    "hours_ahead",
     "read_catalog",
-    "read_hours",
+    "waits_at",
     "waits_of_stewards",
 ]
 
@@ -264,7 +267,14 @@ def waits_of_stewards(
     """Return waits at sites of a request that a steward on this machine looks after."""
     from steward.decide.planning.candidates import sites_of
 
-    sites = sites_of(request, catalog)
+    counts = frozenset(way.gpus for way in request.ways)
+    return waits_at(sites_of(request, catalog), counts, config, data)
+
+
+def waits_at(
+    sites: Sequence[CatalogSite], counts: frozenset[int], config: Path | None, data: Path | None
+) -> tuple[dict[str, Range], tuple[str, ...]]:
+    """Return waits at sites that a steward on this machine looks after, and what is missing."""
     if not any(site.steward_site for site in sites):
         return {}, ()
     from steward.service.queue_waits import live_waits
@@ -272,7 +282,7 @@ def waits_of_stewards(
     def look(name: str) -> tuple[Any, Any]:
         return _steward_of(name, config, data)
 
-    return live_waits(sites, {way.gpus for way in request.ways}, look)
+    return live_waits(sites, counts, look)
 
 
 def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any, Any]:
@@ -287,7 +297,24 @@ def _steward_of(name: str, config: Path | None, data: Path | None) -> tuple[Any,
     return cluster, job_history(found, needed_by=name)
 
 
-def read_hours(path: Path, now_s: float, catalog: Catalog) -> Outlook:
+def calibrations(config: Path | None, data: Path | None) -> tuple[Calibration, ...]:
+    """Return by how much plans were off, as jobs that were followed have shown."""
+    from steward.store.followed_jobs import FollowedJobs
+
+    folder = read_settings(config, data).store.path / "followed"
+    return FollowedJobs(folder).plans.calibrations if folder.is_dir() else ()
+
+
+def hours_ahead(
+    carbon: Path | None, now_s: float, catalog: Catalog, config: Path | None, data: Path | None
+) -> Outlook | None:
+    """Return the carbon of the hours ahead, by the file that was named or that of the settings."""
+    named = read_settings(config, data).planning.carbon
+    path = carbon or (Path(named).expanduser() if named else None)
+    return None if path is None else _read_hours(path, now_s, catalog)
+
+
+def _read_hours(path: Path, now_s: float, catalog: Catalog) -> Outlook:
     """Return the carbon of the hours ahead, by region; it has to be that of a site."""
     from steward.planning.carbon_hours import carbon_ahead
 

@@ -13,9 +13,10 @@ from typer.core import TyperCommand
 from steward.cli.jobs.asking import JobArgument, patiently
 from steward.cli.jobs.changing import add_changing
 from steward.cli.jobs.engines import Engine, JobEngine, SubmitRequest, job_engine
+from steward.cli.jobs.following import add_following
 from steward.cli.jobs.lines import JOB_COLUMNS, job_lines, job_rows
 from steward.cli.jobs.looking import add_looking
-from steward.cli.jobs.planned import by_plan
+from steward.cli.jobs.planned import by_plan, steps_of
 from steward.cli.options import Config, Data, Json, Limit
 from steward.cli.output import print_json, print_lines, print_note, print_table
 
@@ -120,6 +121,13 @@ def submit(  # noqa: PLR0913 - options of a command
     choice: Annotated[
         int, typer.Option("--choice", min=1, help="Which of the plan's choices.")
     ] = 1,
+    steps: Annotated[
+        Text, _option("steps", text="With --plan: how many steps all of the work is.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow/--no-follow", help="With --plan: follow the job, and move it."),
+    ] = True,
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Slurm: the script without steward's shell around it.")
     ] = False,
@@ -146,9 +154,10 @@ def submit(  # noqa: PLR0913 - options of a command
     }  # fmt: skip
     given = {key: value for key, value in texts.items() if value is not None}
     given |= {key: "" for key, on in (("requeue", requeue), ("hold", hold)) if on}
+    planned, all_steps = None, steps_of(steps)
     if plan is not None:
-        engine, planned = by_plan(plan, choice, engine)
-        given = {**planned, **given}
+        planned = by_plan(plan, choice, engine, config, data)
+        engine, given = planned.engine, {**planned.options, **given}
     chosen = job_engine(engine, config, data)
     request = SubmitRequest(
         command=command,
@@ -159,7 +168,10 @@ def submit(  # noqa: PLR0913 - options of a command
         inside=inside or "",
         volumes=volume or (),
     )
-    made = chosen.submit(request, dry_run=dry_run)
+    if planned is not None and follow and not dry_run and "array" not in given:
+        made = planned.submit(chosen, request, steps=all_steps)
+    else:
+        made = chosen.submit(request, dry_run=dry_run)
     if made.ignored:
         print_note(f"these options mean nothing here: {', '.join(made.ignored)}")
     if made.note:
@@ -257,4 +269,5 @@ def _wait(job: str, engine: JobEngine) -> int:
 
 
 add_changing(app)
+add_following(app)
 add_looking(app)

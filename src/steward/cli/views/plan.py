@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,18 @@ def _origins(front: Sequence[Choice]) -> Iterator[str]:
 
 
 def plan_record(
-    plan: Plan, catalog: Catalog, scripts: Sequence[Script], notes: Sequence[str], *, most: int
+    plan: Plan,
+    catalog: Catalog,
+    scripts: Sequence[Script],
+    notes: Sequence[str],
+    *,
+    follow: Mapping[str, Any],
+    most: int,
 ) -> dict[str, Any]:
     """Return the plan as JSON shows it; of those that lost, the nearest.
 
-    `submit` of a choice is what `steward jobs submit --plan` does.
+    `submit` of a choice is what `steward jobs submit --plan` does, `follow` what following the job
+    needs.
     """
     front = [
         {**_fields(each), "submit": submission_record(each, plan.request, catalog)}
@@ -84,6 +91,7 @@ def plan_record(
         "rejected_count": len(plan.rejected),
         "relax": list(plan.relax),
         "notes": list(notes),
+        "follow": dict(follow),
         "scripts": [{"name": each.name, "start": each.start} for each in scripts],
     }
 

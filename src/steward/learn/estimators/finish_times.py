@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, log, sqrt
 
 import numpy as np
@@ -28,6 +29,9 @@ _WIDE = 6.0  # standard deviations that the grid covers
 _LEAST_SPREAD = 0.02
 _EARLY_SPREAD = 0.5  # of what the first percent of the work says of all of it
 _LEAST_SHARE = 0.01  # of the work, before which a report says nothing
+_SLOWEST = 0.02  # of the pace so far: what has stopped is taken to be so slow
+_FEWEST_REPORTS = 3  # after which a silence says something
+_SILENT_TIMES, _SILENT_S = 5.0, 60.0  # of the usual time between two reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,7 @@ def run_posterior(
         max(each * share_left, 1e-3) for each in (planned_s.low, planned_s.mid, planned_s.high)
     )
     spread = max((log(high) - log(low)) / (2 * Z95), _LEAST_SPREAD)
-    observed = _observed(marks, began_s, from_share)
+    observed = _observed(marks, began_s, from_share, elapsed_s)
     centre, width, basis = log(mid), spread, "its plan"
     if observed is not None:
         seen, error = observed
@@ -117,26 +121,56 @@ def _range(logs: Floats, weights: Floats) -> Range:
 
 
 def _observed(
-    marks: Sequence[Mark], began_s: float, from_share: float
+    marks: Sequence[Mark], began_s: float, from_share: float, elapsed_s: float
 ) -> tuple[float, float] | None:
-    """Return the logarithm of the run time that progress stands for, and its standard error."""
-    sound = _sound(marks, began_s, from_share)
+    """Return the logarithm of the run time that progress stands for, and its standard error.
+
+    What contradicts itself says little: the error is at least what the report before half of the
+    time, and the pace since then, are off from the last one.
+    """
+    sound = _up_to_now(_sound(marks, began_s, from_share), began_s + elapsed_s)
     if not sound:
         return None
     last = sound[-1]
-    done = (last.done_share - from_share) / max(1.0 - from_share, 1e-6)
+    done = _done(last, from_share)
     if done < _LEAST_SHARE:
         return None
     seen = log((last.t_s - began_s) / done)
     error = max(_EARLY_SPREAD * sqrt(_LEAST_SHARE / done) * (1.0 - done), _LEAST_SPREAD)
-    half = [mark for mark in sound if mark.done_share <= (last.done_share + from_share) / 2]
-    if half:  # it went faster or slower since: the difference is what may happen again
-        first = half[-1]
-        since = last.done_share - first.done_share
-        if since > 0:
-            newer = log((last.t_s - first.t_s) * (1.0 - from_share) / since)
-            error = max(error, abs(newer - seen) * (1.0 - done))
+    half_s = (last.t_s + began_s) / 2
+    early = [mark for mark in sound if mark.t_s <= half_s and _done(mark, from_share) > 0]
+    if early:
+        error = max(error, _contradiction(early[-1], last, began_s, from_share))
     return seen, error
+
+
+def _contradiction(first: Mark, last: Mark, began_s: float, from_share: float) -> float:
+    """Return by how much two reports differ, as the logarithm of the run time they stand for."""
+    done = _done(last, from_share)
+    since = done - _done(first, from_share)
+    overall = log((last.t_s - began_s) / done)
+    before = log((first.t_s - began_s) / _done(first, from_share))
+    pace_s = (last.t_s - first.t_s) / max(since, _SLOWEST * done)
+    ends = log((last.t_s - began_s) + (1.0 - done) * pace_s)
+    # Near its end an early mistake no longer matters, but for a job that hardly gets on: that one
+    # is not as near as it says.
+    steady = min((last.t_s - began_s) / done / pace_s, 1.0)
+    return max(abs(before - overall) * (1.0 - done) ** (0.5 * steady), abs(ends - overall))
+
+
+def _up_to_now(sound: list[Mark], now_s: float) -> list[Mark]:
+    """Return reports with one of now, no further, where the job has long been silent."""
+    if len(sound) < _FEWEST_REPORTS:
+        return sound
+    gaps = sorted(after.t_s - one.t_s for one, after in pairwise(sound))
+    silent_s = now_s - sound[-1].t_s
+    if silent_s <= max(_SILENT_TIMES * gaps[len(gaps) // 2], _SILENT_S):
+        return sound
+    return [*sound, Mark(t_s=now_s, done_share=sound[-1].done_share)]
+
+
+def _done(mark: Mark, from_share: float) -> float:
+    return (mark.done_share - from_share) / max(1.0 - from_share, 1e-6)
 
 
 def _sound(marks: Sequence[Mark], began_s: float, from_share: float) -> list[Mark]:

@@ -19,9 +19,12 @@ from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
 from steward.model.actions.drain import Drain
 from steward.model.actions.drain_instance import DrainInstance
+from steward.model.actions.end_copy import EndCopy
 from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
+from steward.model.actions.move_job import MoveJob
 from steward.model.actions.preempt import Preempt
+from steward.model.actions.recalibrate import Recalibrate
 from steward.model.actions.reprioritise import Reprioritise
 from steward.model.actions.reset import Reset
 from steward.model.actions.resize import Resize
@@ -31,6 +34,7 @@ from steward.model.actions.save import Save
 from steward.model.actions.set_limit import SetLimit
 from steward.model.actions.set_role import SetRole
 from steward.model.actions.start import Start
+from steward.model.actions.start_campaign import StartCampaign
 from steward.model.actions.start_instance import StartInstance
 from steward.model.actions.swap_model import SwapModel
 from steward.model.actions.tell import OPERATORS, Tell
@@ -39,6 +43,7 @@ from steward.model.actions.undrain import Undrain
 __all__ = [
     "ACTIONS",
     "OPERATORS",
+    "PLANNING_ACTIONS",
     "SERVING_ACTIONS",
     "Action",
     "Budget",
@@ -46,9 +51,13 @@ __all__ = [
     "CapPower",
     "Drain",
     "DrainInstance",
+    "EndCopy",
     "Lend",
     "Migrate",
+    "MoveJob",
+    "PlanningAction",
     "Preempt",
+    "Recalibrate",
     "Reprioritise",
     "Reset",
     "Resize",
@@ -59,6 +68,7 @@ __all__ = [
     "SetLimit",
     "SetRole",
     "Start",
+    "StartCampaign",
     "StartInstance",
     "SwapModel",
     "Tell",
@@ -66,15 +76,19 @@ __all__ = [
     "domain_of",
 ]
 
+PlanningAction = EndCopy | MoveJob | Recalibrate | StartCampaign
 ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
     | Drain
     | DrainInstance
+    | EndCopy
     | Lend
     | Migrate
+    | MoveJob
     | Preempt
+    | Recalibrate
     | Reprioritise
     | Reset
     | Resize
@@ -84,6 +98,7 @@ Action = (
     | SetLimit
     | SetRole
     | Start
+    | StartCampaign
     | StartInstance
     | SwapModel
     | Tell
@@ -92,6 +107,7 @@ Action = (
 ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
+PLANNING_ACTIONS: tuple[type[PlanningAction], ...] = get_args(PlanningAction)
 SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
 
 
@@ -100,4 +116,6 @@ def domain_of(action: Action) -> str:
 
     Loops of several domains share a journal: each takes up what is its own.
     """
+    if isinstance(action, PLANNING_ACTIONS):
+        return "planning"
     return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

@@ -97,6 +97,8 @@ class CampaignLog:
                         x.name: {"full": list(x.full), "small": list(x.small)}
                         for x in campaign.parameters
                     },
+                    "work": list(campaign.work),
+                    "resources": dict(campaign.options),
                 },
             )
         elif digest != self._digest:

@@ -81,11 +81,13 @@ def answered(outlook: JobOutlook, asked: dict[str, Any]) -> Markup:
     if not str(asked.get("run_times") or "").strip():
         return NOTHING
     try:
-        plan = outlook.plan(_question(asked), time.time())
+        plan, missing = outlook.planned(_question(asked), time.time())
         missed = ways_without_queue(plan.request.ways, outlook.catalog())
     except StewardError as fault:
         return refusal(fault)
-    return join(answer(plan), *(tag("p", f"{each}.", class_="st-hint") for each in missed))
+    return join(
+        answer(plan), *(tag("p", f"{each}.", class_="st-hint") for each in (*missed, *missing))
+    )
 
 
 def _question(asked: dict[str, Any]) -> PlanQuestion:

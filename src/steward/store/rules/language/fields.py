@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from steward.model.actions import ACTIONS, SERVING_ACTIONS
+from steward.model.actions import ACTIONS, PLANNING_ACTIONS, SERVING_ACTIONS
 
 __all__ = [
     "ACTION_TYPES",
@@ -22,7 +22,8 @@ __all__ = [
 ]
 
 # Rules look at clusters: nothing that they find asks for a model server.
-ACTION_TYPES = tuple(sorted(name for name, each in ACTIONS.items() if each not in SERVING_ACTIONS))
+_OTHER_DOMAINS = (*PLANNING_ACTIONS, *SERVING_ACTIONS)
+ACTION_TYPES = tuple(sorted(name for name, each in ACTIONS.items() if each not in _OTHER_DOMAINS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")
 ALIASES = {"hostname": "host", "container_id": "container"}  # aliases

@@ -1,0 +1,1 @@
+"""Carries out decisions about followed jobs, and measures what moves were worth."""

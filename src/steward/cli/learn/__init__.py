@@ -5,13 +5,13 @@ from __future__ import annotations
 import typer
 
 from steward.cli.learn.baskets import baskets
+from steward.cli.learn.changes import anomalies, changes
 from steward.cli.learn.contrast import contrast
 from steward.cli.learn.itemsets import itemsets
 from steward.cli.learn.kinds import kinds
 from steward.cli.learn.quality import quality
 from steward.cli.learn.report import report
 from steward.cli.learn.sequences import sequences
-from steward.cli.learn.changes import anomalies, changes
 
 __all__ = ["app"]
 

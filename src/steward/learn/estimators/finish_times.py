@@ -155,7 +155,8 @@ def _contradiction(first: Mark, last: Mark, began_s: float, from_share: float) -
     # Near its end an early mistake no longer matters, but for a job that hardly gets on: that one
     # is not as near as it says.
     steady = min((last.t_s - began_s) / done / pace_s, 1.0)
-    return max(abs(before - overall) * (1.0 - done) ** (0.5 * steady), abs(ends - overall))
+    faded = abs(before - overall) * (1.0 - done) ** (0.5 * steady)
+    return max(float(faded), abs(ends - overall))
 
 
 def _up_to_now(sound: list[Mark], now_s: float) -> list[Mark]:

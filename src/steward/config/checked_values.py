@@ -17,6 +17,7 @@ __all__ = [
     "check_named_once",
     "check_network",
     "check_not_blank",
+    "check_optional_file",
     "check_optional_receiver_url",
     "check_receiver_url",
     "masked_url",
@@ -79,6 +80,11 @@ def check_folder(text: str) -> str:
             f"is '{text}', but that home folder is not known", "write an absolute path"
         ) from None
     return text
+
+
+def check_optional_file(text: str) -> str:
+    """Refuse what is neither empty nor a path whose home is known."""
+    return check_folder(text) if text else ""
 
 
 def check_journal_url(url: str) -> str:

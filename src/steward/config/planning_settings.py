@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from steward.config.checked_values import check_folder
+from steward.config.checked_values import check_folder, check_optional_file
 from steward.config.section import Section
 
 __all__ = ["PlanningSettings"]
@@ -28,7 +28,7 @@ class PlanningSettings(Section):
     dry_run: bool = Field(
         default=False, description="write down what would be done with them, and no more"
     )
-    carbon: Annotated[str, AfterValidator(check_folder)] = Field(
+    carbon: Annotated[str, AfterValidator(check_optional_file)] = Field(
         "",
         description="CSV of region, hour_utc, grams_per_kwh: carbon of the hours ahead for plans, "
         "or a record that it is forecast from",

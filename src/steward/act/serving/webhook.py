@@ -7,12 +7,11 @@ or 202 for "begun". The same body may come any number of times.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from steward.act.serving.fleet import FleetState, Order
+from steward.clients.signature import SIGNATURE, signed
 from steward.clients.transport_rule import check_transport
 from steward.errors import PermanentError, StewardError, TemporaryError
 from steward.model.event import Availability
@@ -20,16 +19,10 @@ from steward.model.event import Availability
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["SIGNATURE", "Webhook", "signed"]
+__all__ = ["Webhook"]
 
-SIGNATURE = "X-Steward-Signature"
 DELIVERY = "X-Steward-Decision"
 _STARTS, _STOPS = ("coming", "ready", "failed"), ("leaving", "gone", "failed")
-
-
-def signed(body: bytes, secret: str) -> str:
-    """Return what a receiver compares: HMAC-SHA256 of the body, in hexadecimal."""
-    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 class Webhook:

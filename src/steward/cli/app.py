@@ -24,6 +24,7 @@ from steward.cli import (
     kubernetes,
     lab,
     learn,
+    notify,
     observe,
     report,
     rules,
@@ -153,10 +154,10 @@ app.command(name="doctor")(doctor.doctor)
 app.add_typer(decisions.app, name="decisions", cls=FullHelpGroup)
 app.add_typer(jobs.app, name="jobs", cls=FullHelpGroup)
 app.add_typer(findings.app, name="findings", cls=FullHelpGroup)
+app.add_typer(notify.app, name="notify", cls=FullHelpGroup)
 app.command(name="report")(report.report)
 app.add_typer(estimate.app, name="estimate", cls=FullHelpGroup)
 app.add_typer(observe.app, name="observe", cls=FullHelpGroup)
-app.add_typer(learn.app, name="learn", cls=FullHelpGroup)
 app.add_typer(rules.app, name="rules", cls=FullHelpGroup)
 app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
 app.add_typer(learn.app, name="learn", cls=FullHelpGroup)

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil
@@ -179,6 +179,7 @@ def _run(plan: _Plan, *, stop_after_s: float | None, open_browser: bool, as_json
         with (
             _serving(plan),
             _following(plan),
+            _messages(plan, loop),
             site_processes(plan.sites, config=plan.config, folder=plan.folder) as sites,
         ):
             serve(
@@ -230,6 +231,16 @@ def _following(plan: _Plan) -> FollowRunner:
     waits = queue_waits(plan.config, plan.folder)
     draft = replace(plan.draft, settings=plan.settings)
     return FollowRunner(draft, clock=WallClock(), waits=waits)
+
+
+def _messages(plan: _Plan, loop: Loop[ClusterView]) -> AbstractContextManager[object]:
+    """Return what tells people what happens; people who watch a demo are told nothing."""
+    from steward.clock import WallClock
+    from steward.config.messages import message_runner
+
+    if plan.demo or not plan.settings.messages:
+        return nullcontext()
+    return message_runner(plan.settings, loop.journal, lambda: loop.view, WallClock())
 
 
 def _schedules_at_once() -> bool:

@@ -34,6 +34,11 @@ class LocalService:
         answer = self._send("POST", path, body=body)
         return answer if isinstance(answer, dict) else None
 
+    def delete(self, *path: str) -> dict[str, Any] | None:
+        """Delete `/api/v1/PATH` and return the answer; None where no steward listens."""
+        answer = self._send("DELETE", path)
+        return answer if isinstance(answer, dict) else None
+
     def get(self, *path: str, query: Mapping[str, str | int | bool] | None = None) -> Any:  # noqa: ANN401 - JSON
         """Return the answer of `/api/v1/PATH`; None where no steward listens."""
         return self._send("GET", path, query=query)

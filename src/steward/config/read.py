@@ -29,6 +29,7 @@ FILE_NAME = "steward.toml"
 _NAMED = (
     "tenants",
     "forward",
+    "messages",
     "upstreams",
     "deadline_classes",
     "instances",
@@ -274,7 +275,8 @@ def _crossed(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tup
     known = {each.path for each in wrong}
     receivers = (each for each in _wrong_receivers(settings) if each.path not in known)
     gateways = (each for each in wrong_gateways(settings.serving) if each.path not in known)
-    return (*_stale(settings, source, wrong), *receivers, *gateways)
+    messages = (each for each in _wrong_messages(settings) if each.path not in known)
+    return (*_stale(settings, source, wrong), *receivers, *messages, *gateways)
 
 
 def _wrong_receivers(settings: Settings) -> Iterable[Wrong]:
@@ -283,6 +285,14 @@ def _wrong_receivers(settings: Settings) -> Iterable[Wrong]:
     from steward.config.forward import wrong_receivers  # noqa: PLC0415 - it reads all metrics
 
     return wrong_receivers(settings)
+
+
+def _wrong_messages(settings: Settings) -> Iterable[Wrong]:
+    if not settings.messages:
+        return ()
+    from steward.config.messages import wrong_messages  # noqa: PLC0415 - few sites have any
+
+    return wrong_messages(settings)
 
 
 def _stale(settings: Settings, source: Draft, wrong: tuple[Wrong, ...]) -> tuple[Wrong, ...]:

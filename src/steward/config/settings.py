@@ -23,6 +23,7 @@ from steward.config.checked_values import (
     shown_host,
 )
 from steward.config.gateway_settings import ClassSettings, GatewaySettings, UpstreamSettings
+from steward.config.message_settings import MessageSettings
 from steward.config.planning_settings import PlanningSettings
 from steward.config.section import Section
 from steward.config.serving_settings import InstanceSettings, ServingSettings
@@ -505,6 +506,10 @@ class Settings(Section):
     agent: AgentSettings = AgentSettings()
     forward: dict[Name, ForwardSettings] = Field(
         default_factory=dict, description="one table per receiver: `[forward.NAME]`"
+    )
+    messages: dict[Name, MessageSettings] = Field(
+        default_factory=dict,
+        description="one table per receiver of messages to people: `[messages.NAME]`",
     )
     gateway: GatewaySettings = GatewaySettings()
     batches: BatchSettings = BatchSettings()

@@ -34,9 +34,9 @@ from steward.store.tokens import Role
 
 __all__ = ["OPEN", "PUSHED", "AccessMiddleware"]
 
-# Accounts of this machine change their own jobs, whatever their role: the routes check whose they
-# are. A token is no account: a viewer's changes nothing.
-OWN = ("/api/v1/jobs", "/api/v1/jobs/")
+# Accounts of this machine change their own jobs and mutes, whatever their role: the routes check
+# whose they are. A token is no account: a viewer's changes nothing.
+OWN = ("/api/v1/jobs", "/api/v1/mutes")
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
 METRICS = "/metrics"
 # Senders of telemetry are slowed down by the intake, which knows how much it can take.
@@ -47,7 +47,7 @@ REPEATABLE = frozenset({"state", "kind", "metric", "severity"})  # filters that 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # Paths that need an agent's token, and all that such a token opens beside them.
 TELEMETRY = ("/api/v1/agents/parcels", *PUSHED)
-FOR_AGENTS = (*TELEMETRY, "/api/v1/agents/time", METRICS)
+FOR_AGENTS = (*TELEMETRY, "/api/v1/agents/time", "/api/v1/alerts", METRICS)
 NO_RESPONSE = "No response returned."  # what starlette's BaseHTTPMiddleware raises
 HEADERS = {
     # The page framework compiles its templates in the browser, hence the two 'unsafe' ones;
@@ -160,7 +160,7 @@ class AccessMiddleware:
         if user is not None and path in TELEMETRY:
             raise _only_agents(user)
         changes = scope["method"] not in SAFE_METHODS and path.startswith("/api/")
-        own = path == OWN[0] or path.startswith(OWN[1])
+        own = any(path == each or path.startswith(f"{each}/") for each in OWN)
         if own and scope.get("state", {}).get("by_peer"):
             changes = False
         if user is not None and changes and not user.may_decide:

@@ -29,6 +29,7 @@ from steward.service.api import PREFIX, api_routes
 from steward.service.api.agents import PARCELS
 from steward.service.api.job_drafts import DRAFTS
 from steward.service.api.lab import UPLOADS
+from steward.service.api.messages import ALERTS
 from steward.service.authentication import Authenticator
 from steward.service.failures import handle_failures
 from steward.service.job_outlook import JobOutlook, Waits
@@ -126,7 +127,7 @@ def create_api(
         check_host=is_loopback(settings.host) and not settings.trusted_proxies,
         uploads={
             **{path: StreamLimit(settings.upload_limit_bytes) for path in large},
-            **dict.fromkeys((JOBS_PATH, PREFIX + DRAFTS), submitted),
+            **dict.fromkeys((JOBS_PATH, PREFIX + DRAFTS, PREFIX + ALERTS), submitted),
         },
         open_metrics=settings.open_metrics,
         local_user=LocalUsers(live_state.settings.access).user,

@@ -15,6 +15,7 @@ from steward.service.api.jobs import job_routes
 from steward.service.api.journal import journal_routes
 from steward.service.api.known_parameters import refuse_unknown_parameters
 from steward.service.api.lab import lab_routes
+from steward.service.api.messages import message_routes
 from steward.service.api.metrics import metric_routes
 from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
@@ -56,6 +57,7 @@ def api_routes(
         journal_routes(live_state),
         lab_routes(lab),
         job_routes(live_state, outlook, jobs),
+        message_routes(live_state),
         token_routes(tokens),
     ):
         strict.include_router(part)

@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-data test-real test-torch example-ecology explore check fix bench docs lock screenshots clean
+.PHONY: help setup run demo test test-data test-real test-torch example-ecology explore check fix bench evidence docs lock screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -77,6 +77,9 @@ fix: .venv/.setup ## repair what can be repaired by machine
 
 bench: .venv/.setup ## measure every claim; results in benchmarks/results
 	$(BIN)/python benchmarks/run_all.py
+
+evidence: .venv/.setup ## collect all results, run briefly what has none, and write build/evidence.html
+	$(BIN)/python benchmarks/evidence.py --run
 
 docs: .venv/.setup ## write docs/reference and deploy/ anew
 	$(BIN)/python scripts/make_reference.py

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHARED = {
-    "nab_score",
-    "history_rivals",
-    "http_load",
-    "serving_loads",
-    "run_all",
-    "mining_peers",
-    "report",
-    "crash_trials",
-    "demo_process",
-    "reveal_layout",
-    "slurm_runs",
-    "slurm_site",
-    "small_training",
-}
+_FINISHES = re.compile(r"^ +finish\(", re.MULTILINE)
 # an extra, so they are run by hand
 WITH_TORCH = {"call_back", "checkpoints", "ecology_seasons", "training_overhead"}
 WITH_SLURM = {"act_slurm", "slurm_callback"}  # root and packages of Debian: run by hand
-NOT_CLAIMS = SHARED | WITH_TORCH | WITH_SLURM | {"observe_h200"}  # which needs a GPU
+WITH_GPU = {"observe_h200"}
+BY_HAND = WITH_TORCH | WITH_SLURM | WITH_GPU
+
+
+def programs() -> list[str]:
+    """Return the programs beside this one that end with a report; others are parts of them."""
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(HERE.glob("*.py"))}
+    return [name for name, text in texts.items() if "__main__" in text and _FINISHES.search(text)]
 
 
 def main() -> None:
@@ -33,16 +27,16 @@ def main() -> None:
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     failed = []
-    for file in sorted(HERE.glob("*.py")):
-        if file.stem in NOT_CLAIMS:
+    for name in programs():
+        if name in BY_HAND:
             continue
-        print(f"== {file.stem}", file=sys.stderr)
-        command = [sys.executable, str(file), *sys.argv[1:]]
+        print(f"== {name}", file=sys.stderr)
+        command = [sys.executable, str(HERE / f"{name}.py"), *sys.argv[1:]]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
         if done.stdout.strip():
-            (results / f"{file.stem}.json").write_text(done.stdout)
+            (results / f"{name}.json").write_text(done.stdout)
         if done.returncode:
-            failed.append(file.stem)
+            failed.append(name)
     if failed:
         sys.exit(f"these claims do not hold: {', '.join(failed)}")
 

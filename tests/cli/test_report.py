@@ -51,6 +51,53 @@ def test_the_report_as_json_has_the_words_of_the_api(tmp_path: Path) -> None:
     assert found["findings"][0]["id"] == "f-j1"
 
 
+def test_each_kind_of_decision_has_a_row_and_a_year_is_marked_as_projected(tmp_path: Path) -> None:
+    answer = steward("report", "--data", told(tmp_path), "--html", tmp_path / "r.html")
+    found = steward("report", "--data", tmp_path, "--json").json
+
+    assert [each["kind"] for each in found["by_kind"]] == ["lend"]
+    assert found["by_kind"][0]["gpu_hours"]["mid"] == found["gpu_hours"]["mid"]
+    assert found["projection"] is None
+    assert "none before 7 whole days were measured" in answer.out
+    assert "Projected, not measured" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def carbon(folder: Path, *rows: str) -> Path:
+    file = folder / "carbon.csv"
+    file.write_text("\n".join(["region,hour_utc,grams_per_kwh", *rows]), encoding="utf-8")
+    return file
+
+
+HOURS = [f"1970-01-01 {hour:02}:00:00,100" for hour in range(24)]
+
+
+def test_carbon_is_that_of_the_hours_of_a_file(tmp_path: Path) -> None:
+    file = carbon(tmp_path, *[f"DE,{each}" for each in HOURS])
+    store = told(tmp_path)
+
+    plain = steward("report", "--data", store, "--json").json["by_kind"][0]
+    hourly = steward("report", "--data", store, "--json", STEWARD_SAVINGS__CARBON=str(file)).json
+    text = steward("report", "--data", store, STEWARD_SAVINGS__CARBON=str(file)).out
+
+    found = hourly["by_kind"][0]
+    assert found["hourly_share"] == pytest.approx(1.0)
+    assert found["co2_kg"]["mid"] == pytest.approx(plain["co2_kg"]["mid"] / 4)
+    assert "for 100% of the energy" in text
+
+
+def test_a_file_of_several_regions_needs_one_and_a_wrong_one_is_named(tmp_path: Path) -> None:
+    file = carbon(tmp_path, *[f"{region},{each}" for region in ("DE", "FR") for each in HOURS])
+    store, environment = told(tmp_path), {"STEWARD_SAVINGS__CARBON": str(file)}
+
+    none = steward("report", "--data", store, **environment)
+    wrong = steward("report", "--data", store, STEWARD_SAVINGS__REGION="DEE", **environment)
+    right = steward("report", "--data", store, STEWARD_SAVINGS__REGION="FR", **environment)
+
+    assert (none.code, wrong.code, right.code) == (2, 2, 0)
+    assert "set savings.region to one of them: DE, FR" in none.err
+    assert "did you mean 'DE'?" in wrong.err
+
+
 def test_the_report_of_a_demo_is_marked_as_simulated_everywhere(tmp_path: Path) -> None:
     told(tmp_path)
     real = steward("report", "--data", tmp_path, "--html", tmp_path / "real.html")

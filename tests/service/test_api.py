@@ -448,3 +448,16 @@ def test_a_body_that_cannot_be_read_at_all_is_told_where_and_what_to_send(
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["where"]
     assert answer.json()["error"]["hint"]
+
+
+def test_savings_come_by_kind_of_decision_and_without_a_projection_at_first(
+    make_bed: MakeBed,
+) -> None:
+    bed = make_bed(run_s=AND_CHECKED_S, autonomy=Autonomy.AUTO)
+
+    found = bed.client.get("/api/v1/savings").json()
+
+    (lent,) = [each for each in found["by_kind"] if each["kind"] == "lend"]
+    # open loans count in the sum at once, by kind when they are checked
+    assert 0 < lent["gpu_hours"]["mid"] <= found["gpu_hours"]["mid"]
+    assert found["projection"] is None

@@ -24,7 +24,15 @@ def report(
     *, html: Html = None, config: Config = None, data: Data = None, as_json: Json = False
 ) -> None:
     """Say what was saved, with its range, what that rests on, and what became of each decision."""
-    from steward.cli.views.savings import SAVINGS_COLUMNS, account_of, lines_of, record_of, rows_of
+    from steward.cli.views.savings import (
+        KIND_COLUMNS,
+        SAVINGS_COLUMNS,
+        account_of,
+        kind_rows,
+        lines_of,
+        record_of,
+        rows_of,
+    )
     from steward.cli.views.savings_page import write_page
 
     with open_store(config, data) as store, waiting("adding up"):
@@ -35,6 +43,9 @@ def report(
         print_json({**record_of(account), "html": str(html) if html else None})
         return
     print_table(SAVINGS_COLUMNS, rows_of(account), empty="nothing was saved yet")
+    if account.kinds:
+        print_lines([""])
+        print_table(KIND_COLUMNS, kind_rows(account), empty="")
     print_lines(lines_of(account))
     if html is not None:
         print_lines(["", f"the page is in {html}"])

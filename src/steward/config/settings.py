@@ -18,6 +18,7 @@ from steward.config.checked_values import (
     check_named_once,
     check_network,
     check_not_blank,
+    check_optional_file,
     check_optional_receiver_url,
     check_receiver_url,
     shown_host,
@@ -477,11 +478,17 @@ class SavingsSettings(Section):
         1.4, ge=1, description="power drawn by the building per power drawn by the machines"
     )
     co2_kg_per_kwh: float = Field(0.4, ge=0, description="of the electricity that is used")
+    carbon: Annotated[str, AfterValidator(check_optional_file)] = Field(
+        "",
+        description="CSV of region, hour_utc, grams_per_kwh: what was saved in hours that it has "
+        "counts with their carbon, by kind of decision",
+    )
+    region: str = Field("", description="of that file; empty where it has one only")
 
     @property
     def assumptions(self) -> Assumptions:
         """The same figures as the model's type."""
-        return Assumptions(**self.model_dump())
+        return Assumptions(**self.model_dump(exclude={"carbon", "region"}))
 
 
 class Settings(Section):

@@ -11,7 +11,17 @@ from steward.model.identity import DecisionId
 from steward.model.site import Assumptions
 from steward.model.yardstick import PUT_TO_WORK, YARDSTICKS, ComparedWith
 
-__all__ = ["Assumptions", "Change", "Interval", "Outcome", "Savings", "Story", "savings_of"]
+__all__ = [
+    "HOUR_S",
+    "JOULES_PER_KWH",
+    "Assumptions",
+    "Change",
+    "Interval",
+    "Outcome",
+    "Savings",
+    "Story",
+    "savings_of",
+]
 
 JOULES_PER_KWH = 3.6e6
 HOUR_S = 3600.0

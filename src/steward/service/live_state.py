@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from steward.config.carbon import site_carbon
 from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.learn.rules import RuleTally
@@ -20,6 +21,7 @@ from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
 from steward.model.identity import DecisionId, FindingId
 from steward.model.outcome import Savings, Story
+from steward.model.savings_ledger import KindAccount, Projection
 from steward.model.site import SiteHealth
 from steward.model.view import ClusterView
 from steward.observe.intake import AgentRegistry
@@ -82,6 +84,8 @@ class StateSnapshot:
     history: tuple[GpuUsage, ...]  # oldest first
     approvals: tuple[tuple[StandingApproval, int], ...] = ()  # in force, with GPUs left of each
     rules: tuple[RuleRow, ...] = ()
+    kinds: tuple[KindAccount, ...] = ()  # what each kind of decision saved
+    projection: Projection | None = None
     changed_rules: tuple[str, ...] = ()  # files that are not as they were when steward began
 
 
@@ -115,7 +119,10 @@ class LiveState:
         self._rule_files = RuleFiles(settings)
         self._rule_book = RuleTally()
         self._summary = JournalSummary(
-            loop.journal, settings.savings.assumptions, on_value=self._rule_book.add
+            loop.journal,
+            settings.savings.assumptions,
+            on_value=self._rule_book.add,
+            carbon=site_carbon(settings),
         )
         self._lock = threading.Lock()
         self._turned_s = time.monotonic()
@@ -295,6 +302,8 @@ class LiveState:
             history=self._history.points,
             approvals=tuple(self.loop.stages.desk.guard.approvals(view.t_s)),
             rules=rule_rows(self.loop.rules, self._rule_book.stats(view.t_s)),
+            kinds=self._summary.ledger.kinds(),
+            projection=self._summary.ledger.projection(),
             changed_rules=self._rule_files.changed(),
         )
 

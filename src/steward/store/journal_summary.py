@@ -17,6 +17,8 @@ from steward.model.decision import Choice, Decision, DecisionState, Receipt, Ver
 from steward.model.finding import Finding, Recurrence
 from steward.model.identity import DecisionId
 from steward.model.outcome import Assumptions, Interval, Outcome, Savings, Story, savings_of
+from steward.model.planning.carbon import CarbonSeries
+from steward.model.savings_ledger import SavingsLedger
 from steward.model.yardstick import STOP_COST, YARDSTICKS
 from steward.store.finding_summary import FindingSummary
 from steward.store.journal import Journal, JournalEntry, Record
@@ -24,6 +26,7 @@ from steward.store.journal import Journal, JournalEntry, Record
 __all__ = ["CurvePoint", "DownsampledCurve", "JournalSummary", "TrackedStory"]
 
 HOUR_S = 3600.0
+UNKNOWN = "unknown"  # the kind of a decision that damage of the journal has lost
 _READ_AT_ONCE = 1000
 _CARRIED_OUT = ("done", "partly")
 _CLOSED = frozenset(
@@ -123,6 +126,7 @@ class JournalSummary:
         keep: int = 1000,
         keep_findings: int = 500,
         on_value: Callable[[Record], object] = lambda _value: None,
+        carbon: CarbonSeries | None = None,
     ) -> None:
         self._journal = journal
         self._on_value = on_value
@@ -137,6 +141,7 @@ class JournalSummary:
         self._dropped: Counter[DecisionState] = Counter()
         self.seq = 0
         self.savings = savings_of((), assumptions)
+        self.ledger = SavingsLedger(assumptions, carbon)
         self.curve: DownsampledCurve[CurvePoint] = DownsampledCurve()
         self._all_history = False
 
@@ -222,12 +227,14 @@ class JournalSummary:
     # -- adding up -----------------------------------------------------------------------------
 
     def _add(self, outcome: Outcome) -> None:
+        tracked = self._stories.get(outcome.decision)
+        first = tracked is None or sum(o.effect is None for o in tracked.story.outcomes) == 1
+        kind = UNKNOWN if tracked is None else tracked.story.decision.action.type
+        self.ledger.add(kind, outcome, first=first)
         if outcome.yardstick == STOP_COST:
             self.stop_cost_gpu_hours -= outcome.gained.mid / HOUR_S
         if not YARDSTICKS[outcome.yardstick].saves:
             return
-        tracked = self._stories.get(outcome.decision)
-        first = tracked is None or sum(o.effect is None for o in tracked.story.outcomes) == 1
         more = savings_of((outcome,), self._assumptions)
         self.savings = _sum(self.savings, more, decisions=int(first))
         if not self._all_history:

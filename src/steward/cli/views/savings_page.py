@@ -7,9 +7,12 @@ from pathlib import Path
 
 from steward.cli.views.chart import chart
 from steward.cli.views.savings import (
+    KIND_COLUMNS,
     SAVINGS_COLUMNS,
     SIMULATED,
     Account,
+    kind_rows,
+    projection_lines,
     rows_of,
     stop_cost_text,
 )
@@ -43,6 +46,8 @@ def page(account: Account) -> str:
         chart(account.curve, title="GPU-hours put to work over time, with their range"),
         "</div>",
         *_measured(account),
+        *_kinds(account),
+        *_projected(account),
         *_assumed(account),
         *_decisions(account),
         *_findings(account),
@@ -68,6 +73,19 @@ def _measured(account: Account) -> Iterator[str]:
     if text := stop_cost_text(account):
         yield f"<p>{escaped(text)}.</p>"
     yield from table(SAVINGS_COLUMNS, rows_of(account))
+
+
+def _kinds(account: Account) -> Iterator[str]:
+    yield "<h2>By kind of decision</h2>"
+    rows = list(kind_rows(account))
+    yield from table(KIND_COLUMNS, rows) if rows else ("<p>None yet.</p>",)
+
+
+def _projected(account: Account) -> Iterator[str]:
+    yield "<h2>Projected, not measured</h2>"
+    yield '<div class="note">'
+    yield from (f"<p>{escaped(line.strip())}</p>" for line in projection_lines(account))
+    yield "</div>"
 
 
 def _assumed(account: Account) -> Iterator[str]:

@@ -30,6 +30,33 @@ class SavingsPointReply(Reply):
     high: Number
 
 
+class KindReply(Reply):
+    """What decisions of one kind brought, each figure in its own unit."""
+
+    kind: str
+    decisions: int
+    outcomes: int
+    gpu_hours: IntervalReply
+    freed_gpu_hours: IntervalReply
+    waiting_hours: IntervalReply
+    cost: IntervalReply
+    energy_kwh: IntervalReply
+    co2_kg: IntervalReply
+    hourly_share: Number = Field(
+        description="the part of the energy whose carbon is that of its own hours"
+    )
+
+
+class ProjectionReply(Reply):
+    """A year of days like those measured: no measurement."""
+
+    days: int
+    gpu_hours: IntervalReply
+    cost: IntervalReply
+    energy_kwh: IntervalReply
+    co2_kg: IntervalReply
+
+
 class SavingsReply(Reply):
     """The sum of all measured outcomes. Expectations never count."""
 
@@ -42,6 +69,10 @@ class SavingsReply(Reply):
     )
     outcomes: int
     decisions: int
+    by_kind: list[KindReply] = Field(
+        description="of settled outcomes; the sums above count open loans too"
+    )
+    projection: ProjectionReply | None = Field(description="null while too few days were measured")
     assumptions: AssumptionsReply
     simulated_truth_gpu_hours: Number = Field(
         description="the simulator's own account, in a demo; null elsewhere"
@@ -66,6 +97,10 @@ def savings_routes(live_state: LiveState) -> APIRouter:
             stop_cost_gpu_hours=snapshot.stop_cost_gpu_hours,
             outcomes=sums.outcomes,
             decisions=sums.decisions,
+            by_kind=[KindReply.model_validate(each) for each in snapshot.kinds],
+            projection=None
+            if snapshot.projection is None
+            else ProjectionReply.model_validate(snapshot.projection),
             assumptions=AssumptionsReply.model_validate(sums.assumptions),
             simulated_truth_gpu_hours=snapshot.truth,
             series=[SavingsPointReply.model_validate(point) for point in snapshot.curve],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from steward.model.outcome import Assumptions, Interval
+from steward.model.savings_ledger import LEAST_DAYS
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import savings_chart, savings_series
 from steward.service.pages.drawings import empty
@@ -11,7 +12,14 @@ from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Chart, Html
 from steward.service.pages.wording import amount, interval, plural, promises_text
 
-__all__ = ["assumption_table", "saved_figures", "savings_page", "stop_cost_line"]
+__all__ = [
+    "assumption_table",
+    "kind_table",
+    "projection_text",
+    "saved_figures",
+    "savings_page",
+    "stop_cost_line",
+]
 
 CHART_EVERY_S = 3.0
 NOTHING = empty(
@@ -28,6 +36,10 @@ def savings_page(_visit: Visit) -> Show:
     with card("GPU-hours put to work that would have been idle"):
         nothing = Html()
         chart = Chart(savings_chart(), classes="st-chart", every_s=CHART_EVERY_S)
+    with card("By kind of decision, as far as it is settled"):
+        kinds = Html()
+    with card("Projected, not measured"):
+        projected = Html()
     with card("What this rests on"):
         table = Html()
 
@@ -35,6 +47,8 @@ def savings_page(_visit: Visit) -> Show:
         figures.show(saved_figures(snapshot))
         truth.show(_truth(snapshot))
         cost.show(stop_cost_line(snapshot))
+        kinds.show(kind_table(snapshot))
+        projected.show(projection_text(snapshot))
         table.show(assumption_table(snapshot.savings.assumptions))
         nothing.show(Markup("") if snapshot.curve else NOTHING)
         chart.element.set_visibility(bool(snapshot.curve))
@@ -63,6 +77,62 @@ def _figure(name: str, figure: Interval, unit: str) -> Markup:
         tag("small", f"95 %: {interval(figure)}", class_="st-quiet st-number"),
         class_="st-figure",
     )
+
+
+def kind_table(snapshot: StateSnapshot) -> Markup:
+    """Show what each kind of decision brought, in its own units."""
+    if not snapshot.kinds:
+        return tag("p", "No outcome was measured yet.", class_="st-quiet")
+    currency = snapshot.savings.assumptions.currency
+    names = ("kind", "decisions", "GPU-h", currency, "kWh", "kg CO₂", "waiting, h", "freed GPU-h")
+    head = tag("tr", *(tag("th", name, scope="col") for name in names))
+    rows = [
+        tag(
+            "tr",
+            tag("td", each.kind),
+            *(
+                tag("td", text, class_="st-number")
+                for text in (
+                    f"{each.decisions:,}",
+                    *(
+                        _ranged(value)
+                        for value in (
+                            each.gpu_hours,
+                            each.cost,
+                            each.energy_kwh,
+                            each.co2_kg,
+                            each.waiting_hours,
+                            each.freed_gpu_hours,
+                        )
+                    ),
+                )
+            ),
+        )
+        for each in snapshot.kinds
+    ]
+    body = tag("table", tag("thead", head), tag("tbody", *rows), class_="st-table")
+    return tag("div", body, class_="st-scroll")
+
+
+def _ranged(value: Interval) -> str:
+    if value.low == value.mid == value.high == 0.0:
+        return "-"
+    return f"{amount(value.mid)} ({interval(value)})"
+
+
+def projection_text(snapshot: StateSnapshot) -> Markup:
+    """Show what a year like the days so far would bring; it is no measurement."""
+    found = snapshot.projection
+    if found is None:
+        text = f"None before {LEAST_DAYS} whole days were measured."
+        return tag("p", text, class_="st-quiet")
+    currency = snapshot.savings.assumptions.currency
+    text = (
+        f"A year of days like the {found.days} that were measured would bring "
+        f"{_ranged(found.gpu_hours)} GPU-hours, {_ranged(found.cost)} {currency}, "
+        f"{_ranged(found.energy_kwh)} kWh and {_ranged(found.co2_kg)} kg of CO₂."
+    )
+    return tag("p", text)
 
 
 def _truth(snapshot: StateSnapshot) -> Markup:

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from steward import __version__
 from steward.cli import (
+    backup,
     config,
     decisions,
     doctor,
@@ -165,6 +166,8 @@ app.add_typer(serve.app, name="serve", cls=FullHelpGroup)
 app.add_typer(health.app, name="health", cls=FullHelpGroup)
 app.add_typer(slurm.app, name="slurm", cls=FullHelpGroup)
 app.add_typer(kubernetes.app, name="kubernetes", cls=FullHelpGroup)
+app.command(name="backup")(backup.backup)
+app.command(name="restore")(backup.restore)
 app.add_typer(config.app, name="config", cls=FullHelpGroup)
 app.add_typer(token.app, name="token", cls=FullHelpGroup)
 

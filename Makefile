@@ -70,6 +70,7 @@ check: .venv/.setup ## what .ci/run begins with: format, lint, types, import con
 	$(BIN)/python -m coverage report --fail-under=100 --show-missing --skip-covered --include='src/steward/model/*,src/steward/decide/*,src/steward/act/guard.py'
 	$(BIN)/python scripts/make_reference.py --check
 	$(BIN)/python scripts/make_deploy.py --check
+	$(BIN)/python scripts/make_manual.py --check
 
 fix: .venv/.setup ## repair what can be repaired by machine
 	$(BIN)/ruff check --fix .
@@ -81,9 +82,10 @@ bench: .venv/.setup ## measure every claim; results in benchmarks/results
 evidence: .venv/.setup ## collect all results, run briefly what has none, and write build/evidence.html
 	$(BIN)/python benchmarks/evidence.py --run
 
-docs: .venv/.setup ## write docs/reference and deploy/ anew
+docs: .venv/.setup ## write docs/reference, deploy/ and share/ anew
 	$(BIN)/python scripts/make_reference.py
 	$(BIN)/python scripts/make_deploy.py
+	$(BIN)/python scripts/make_manual.py
 
 screenshots: .venv/.setup ## make the pictures of the README with Chromium
 	scripts/install-real-parts

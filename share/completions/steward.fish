@@ -1,0 +1,1 @@
+complete --command steward --no-files --arguments "(env _STEWARD_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) steward)" --condition "env _STEWARD_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) steward"

@@ -20,6 +20,7 @@ from steward.service.api.metrics import metric_routes
 from steward.service.api.rules import rule_routes
 from steward.service.api.savings import savings_routes
 from steward.service.api.status import status_routes
+from steward.service.api.tables import table_routes
 from steward.service.api.telemetry import gpu_routes, node_routes
 from steward.service.api.tokens import token_routes
 from steward.service.job_outlook import JobOutlook
@@ -58,6 +59,7 @@ def api_routes(
         lab_routes(lab),
         job_routes(live_state, outlook, jobs),
         message_routes(live_state),
+        table_routes(live_state, job_pages=jobs is not None),
         token_routes(tokens),
     ):
         strict.include_router(part)

@@ -35,6 +35,7 @@ from steward.service.pages.names import (
 from steward.service.pages.planning import plan_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
+from steward.service.pages.search import search_page
 from steward.service.pages.serving import serving_page
 from steward.service.pages.telemetry import gpu_page, node_page, nodes_page
 
@@ -116,6 +117,13 @@ def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
 
 
 def _job_pages(reader: JobReader | None) -> Iterator[_Page]:
+    job_pages = reader is not None
+    yield _Page(
+        "/search",
+        "/search",
+        "Search",
+        lambda v, r: search_page(v, r.query_params, job_pages=job_pages),
+    )
     yield _Page("/jobs", "/jobs", "Jobs", lambda v, r: jobs_page(v, reader, r.query_params))
     if reader is not None:
         yield _Page(

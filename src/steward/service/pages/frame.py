@@ -38,7 +38,21 @@ PAGES = (
     ("/lab", "Lab", "science"),
 )
 
+# Which table of a page can be taken along as CSV.
+CSV_OF = {
+    "/": "gpus",
+    "/jobs": "jobs",
+    "/nodes": "nodes",
+    "/findings": "findings",
+    "/rules": "rules",
+    "/decisions": "decisions",
+    "/savings": "savings",
+}
+
 Show = Callable[[StateSnapshot], None]
+
+
+_SEARCH = tag("a", "Search", href="/search", class_="st-plain-button", accesskey="s")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +79,7 @@ def frame(visit: Visit, *, at: str, title: str, build: Callable[[Visit], Show]) 
             Html(tag("span", "simulated", class_="st-chip", title=SIMULATED), tag="span")
         live = Html(tag="span", classes="st-live").props('role="status"')
         beat = ui.element("i").classes("st-beat").props("hidden")
+        Html(_SEARCH, tag="span")
         _light_switch(visit, dark)
         _whoami(visit)
     with ui.element("main").classes("st-main"):
@@ -87,7 +102,7 @@ def frame(visit: Visit, *, at: str, title: str, build: Callable[[Visit], Show]) 
             waiting = _waiting(snapshot)
             badge.show(waiting)
             tabs_badge.show(waiting)
-            foot.show(_foot(visit.live_state, snapshot))
+            foot.show(_foot(visit.live_state, snapshot, at))
             show(snapshot)
 
     tick()
@@ -160,7 +175,7 @@ def _live(live_state: LiveState) -> Markup:
     )
 
 
-def _foot(live_state: LiveState, snapshot: StateSnapshot) -> Markup:
+def _foot(live_state: LiveState, snapshot: StateSnapshot, at: str) -> Markup:
     faster = (
         f", {live_state.speed:g}\N{MULTIPLICATION SIGN} faster" if live_state.speed != 1 else ""
     )
@@ -171,7 +186,9 @@ def _foot(live_state: LiveState, snapshot: StateSnapshot) -> Markup:
         f"{clock(snapshot.cluster.t_s)} UTC{kind}",
         f"turn {snapshot.status.turns:,}",
     )
-    return join(*(tag("span", part) for part in parts))
+    table = CSV_OF.get(at)
+    link = tag("a", f"{table} as CSV", href=f"/api/v1/tables/{table}.csv") if table else None
+    return join(*(tag("span", part) for part in parts), link)
 
 
 def keep_in_address(path: str, chosen: Mapping[str, str], defaults: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ PAGES = {
     "/findings": "Findings",
     "/decisions": "Decisions",
     "/savings": "rests on",
+    "/search": "Search",
     "/lab": "Compare policies",
 }
 PHONE = {"width": 375, "height": 812}

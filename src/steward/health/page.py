@@ -138,12 +138,12 @@ def _rate_row(each: NamedRate) -> tuple[str, ...]:
         interval(rate.exact.times(1e6)),
         interval(rate.between_units.times(1e6)),
         interval(rate.mtbe_h),
-        f"{rate.dispersion:.1f} (p {rate.dispersed_p:.2g})" if isfinite(rate.dispersion) else "–",
+        f"{rate.dispersion:.1f} (p {rate.dispersed_p:.2g})" if isfinite(rate.dispersion) else "-",
         f"{rate.without_worst_count:,}: {interval(rate.without_worst.times(1e6))}"
         if rate.worst
         else "no unit stands out",
-        worst or "–",
-        f"× {interval(each.against_rest)}" if each.against_rest else "–",
+        worst or "-",
+        f"{interval(each.against_rest)} times" if each.against_rest else "-",
     )
 
 

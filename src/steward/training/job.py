@@ -63,9 +63,10 @@ def attach(  # noqa: PLR0913 - the caller's one line
 
     `more` takes whatever else has a state: a scaler, averaged weights, a second optimizer, random
     generators. Checkpoints are in `$STEWARD_JOB_FOLDER/checkpoints`, or in `folder`, or in
-    `./checkpoints`. Besides on request, one is saved every `every_s` seconds; where
-    that is not given, `$STEWARD_SAVE_EVERY_S` may say it. TERM causes a save and nothing else, because some engines send it as a warning; with `stop_on_term` the process
-    then ends by that signal.
+    `./checkpoints`. Besides on request, one is saved every `every_s` seconds;
+    where that is not given, `$STEWARD_SAVE_EVERY_S` may say it. TERM causes a save and nothing
+    else, because some engines send it as a warning; with `stop_on_term` the process then ends by
+    that signal.
     """
     given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
     if taken := [name for name in more if name in _OWN]:

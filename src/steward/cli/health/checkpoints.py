@@ -144,14 +144,14 @@ def _lines(found: Any, gpus: int, basis: str) -> list[str]:  # noqa: ANN401 - im
     )
     return [
         (
-            f"save every {found.every_s:,.0f} s ({found.flat[0]:,.0f} to {found.flat[1]:,.0f} s are "
-            "as good within 0.1 %)"
+            f"save every {found.every_s:,.0f} s "
+            f"({found.flat[0]:,.0f} to {found.flat[1]:,.0f} s are as good within 0.1 %)"
         ),
         f"  useful time {percent(found.useful)}",
         f"  {gpus:,} GPUs are interrupted every {life:,.1f} h ({low:,.1f} to {high:,.1f}); {basis}",
         (
-            f"  Young: {found.young_s:,.0f} s, {found.young_useful:.2%}; Daly: {found.daly_s:,.0f} s, "
-            f"{found.daly_useful:.2%}"
+            f"  Young: {found.young_s:,.0f} s, {found.young_useful:.2%}; "
+            f"Daly: {found.daly_s:,.0f} s, {found.daly_useful:.2%}"
         ),
         f"  export STEWARD_SAVE_EVERY_S={found.every_s:.0f}",
     ]

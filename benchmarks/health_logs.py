@@ -84,10 +84,9 @@ def _write_log(file: Path, size: int, every: int) -> int:
                 stamp = time.strftime("%b %d %H:%M:%S", time.gmtime(1_780_000_000 + second))
                 piece.append(f"{stamp} n{i * 7919 % 500:03d} ".encode() + texts[picks[i]])
             stamp = time.strftime("%b %d %H:%M:%S", time.gmtime(1_780_000_000 + 60 * faults))
-            piece.append(
-                f"{stamp} n{faults % 500:03d} kernel: [{faults}.000001] NVRM: Xid "
-                "(PCI:0000:06:00): 31, pid=7, name=a, Ch 00000020, intr 00000000. MMU Fault".encode()
-            )
+            xid = "NVRM: Xid (PCI:0000:06:00): 31, pid=7, name=a, Ch 00000020, intr 0. MMU Fault"
+            head = f"{stamp} n{faults % 500:03d} kernel: [{faults}.000001]"
+            piece.append(f"{head} {xid}".encode())
             faults += 1
             block = b"\n".join(piece) + b"\n"
             out.write(block)

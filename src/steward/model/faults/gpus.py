@@ -179,15 +179,12 @@ def _stays(seen: Sequence[tuple[str, GpuSighting]]) -> list[GpuStay]:
     found: list[GpuStay] = []
     for name, each in ordered:
         slot = (short_host(each.node), each.slot)
-        before = {open_at.get(slot), open_of.get(name)} - {None}
-        same = next((i for i in before if i is not None and _is_same(found[i], name, slot)), None)
-        if same is not None and isnan(each.until_s):
+        before = [i for i in (open_at.get(slot), open_of.get(name)) if i is not None]
+        if isnan(each.until_s) and any(_is_same(found[i], name, slot) for i in before):
             continue
         for i in before:
-            if i is not None:
-                found[i] = replace(
-                    found[i], to_s=min(found[i].to_s, max(_since(each), found[i].from_s))
-                )
+            end_s = max(_since(each), found[i].from_s)
+            found[i] = replace(found[i], to_s=min(found[i].to_s, end_s))
         until_s = inf if isnan(each.until_s) else each.until_s
         stay = GpuStay(
             gpu=name,

@@ -231,3 +231,16 @@ def test_lines_are_numbered_and_long_and_cut_ones_do_no_harm(tmp_path: Path) -> 
 
 def test_an_empty_file_has_no_faults() -> None:
     assert read("").faults == []
+
+
+def test_lines_that_ran_into_one_another_are_all_read() -> None:
+    found = read(
+        "2026-01-01T00:00:00Z n1 kernel: [1.0] NVRM: Xid (PCI:0000:06:00): 79, pi[1.1] NVRM: Xid "
+        "(PCI:0000:07:00): 31, pid=4, name=a, Ch 1\n"
+        "2026-01-01T00:00:09Z n1 kernel: [9.0] NVRM: Xid (PCI:00[9.1] NVRM: Xid (PCI:0000:08:00): "
+        "13, x\n"
+    )
+
+    assert [(each.device, each.code) for each in found.faults] == [
+        ("0000:06:00", 79), ("0000:07:00", 31), ("0000:08:00", 13),
+    ]  # fmt: skip

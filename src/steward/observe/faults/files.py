@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steward.model.faults import AnswerSpan, Fault, FaultKind, GpuSighting
-from steward.observe.faults.forms import LITERALS, fault_of, identity_of
+from steward.observe.faults.forms import LITERALS, faults_of, identity_of
 from steward.observe.faults.line_heads import Head, read_heads
 from steward.observe.logs.sources import Source, as_utf8, pieces, where
 
@@ -53,11 +53,11 @@ def read_faults(source: Source, into: FaultLog, *, node: str = "", now_s: float)
         if seen.is_repeated(line.raw, head, host):
             into.repeated += 1
             continue
-        fault = fault_of(head.text)
-        if fault is not None:
+        faults = faults_of(head.text)
+        for fault in faults:
             placed = replace(fault, t_s=head.t_s, node=host, file=name, line=line.number)
             _add(into, placed)
-        else:
+        if not faults:
             _identify(into, head, host, seen)
 
 

@@ -25,6 +25,7 @@ WITHIN_S = 5.0
 _DRAWS = 100
 _CHANCE = 0.05
 _MOST_KINDS = 24
+_TIE_S = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,27 +120,42 @@ def label(each: Episode) -> str:
 
 def _kinds(episodes: Sequence[Episode]) -> tuple[dict[str, _Times], float]:
     """Return the times of each kind, the most frequent ones, from the first of all."""
-    timed = [each for each in episodes if each.is_timed]
+    timed = sorted((each for each in episodes if each.is_timed), key=_order)
     if not timed:
         return {}, 0.0
-    begin_s = min(each.t_s for each in timed)
-    length_s = max(each.t_s for each in timed) - begin_s
+    begin_s = timed[0].t_s
+    length_s = timed[-1].t_s - begin_s
+    times = _apart([each.t_s - begin_s for each in timed])
     nodes = {name: i for i, name in enumerate(sorted({each.node for each in timed}))}
     pairs = sorted({(each.node, each.device) for each in timed})
     devices = {pair: i for i, pair in enumerate(pairs)}
-    groups: dict[str, list[Episode]] = {}
-    for each in timed:
-        groups.setdefault(label(each), []).append(each)
+    groups: dict[str, list[int]] = {}
+    for i, each in enumerate(timed):
+        groups.setdefault(label(each), []).append(i)
     frequent = sorted(groups, key=lambda name: (-len(groups[name]), name))[:_MOST_KINDS]
     found = {
         name: _Times(
-            np.array([each.t_s - begin_s for each in groups[name]]),
-            np.array([devices[each.node, each.device] for each in groups[name]], np.int64),
-            np.array([nodes[each.node] for each in groups[name]], np.int64),
+            times[groups[name]],
+            np.array([devices[timed[i].node, timed[i].device] for i in groups[name]], np.int64),
+            np.array([nodes[timed[i].node] for i in groups[name]], np.int64),
         )
         for name in frequent
     }
     return found, length_s
+
+
+def _order(each: Episode) -> tuple[float, str, int]:
+    """Sort by time, and by lines where logs have whole seconds."""
+    file, _, number = (each.places[0] if each.places else "").rpartition(":")
+    return each.t_s, file, int(number) if number.isdecimal() else 0
+
+
+def _apart(times: Sequence[float]) -> Floats:
+    """Return times of which no two are the same, in their order."""
+    found = np.asarray(times, np.float64)
+    ties = np.concatenate([[False], np.diff(found) == 0])
+    run = np.arange(len(found)) - np.maximum.accumulate(np.where(ties, 0, np.arange(len(found))))
+    return np.asarray(found + run * _TIE_S)
 
 
 def _after(first: _Times, then: _Times, within_s: float, length_s: float) -> tuple[int, int]:

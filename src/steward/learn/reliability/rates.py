@@ -116,7 +116,7 @@ def _drawn(counts: Ints, exposure_h: Floats, seed: int) -> Interval:
     """Return the rate and its interval with units drawn anew; never narrower than the exact one."""
     exact = poisson_rate(int(counts.sum()), float(exposure_h.sum()))
     some = np.flatnonzero((counts > 0) | (exposure_h > 0))
-    if len(some) < 2 or not counts.any():
+    if len(some) < 2 or not counts.any() or not exposure_h.any():
         return exact
     rng = np.random.default_rng(seed)
     rates = np.empty(_DRAWS)

@@ -13,6 +13,7 @@ from math import gamma
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from report import bar, finish, progress, quick
 from steward.decide.health.checkpoint_intervals import (
@@ -59,7 +60,7 @@ CASES = (
 )  # fmt: skip
 
 
-def lives_s(case: Case, count: int, rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+def lives_s(case: Case, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Return times until the job is hit: of constant rates, the first of all GPUs' own."""
     if case.shape == 1.0:
         few = min(case.gpus, 64)  # groups of GPUs: the least of many is drawn by groups

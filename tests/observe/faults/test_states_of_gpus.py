@@ -122,8 +122,10 @@ def test_a_recorded_scrape_of_a_healthy_node_has_no_fault() -> None:
 
 
 def test_events_of_the_driver_are_faults_of_the_gpu_that_has_the_number() -> None:
-    device = Device(index=0, name="H200", uuid="GPU-1", generation="hopper", memory_bytes=1,
-                    max_watts=1.0, bus_id="00000000:3B:00.0", peers=(), has_counters=True)  # fmt: skip
+    device = Device(
+        index=0, name="H200", uuid="GPU-1", generation="hopper", memory_bytes=1, max_watts=1.0,
+        bus_id="00000000:3B:00.0", peers=(), has_counters=True,
+    )  # fmt: skip
     events = [(0, Xid(gpu=0, code=63)), (4, Xid(gpu=4, code=79, gpu_instance=2))]
 
     found = faults_of_events(events, {0: device}, node="n1", t_s=9.0)

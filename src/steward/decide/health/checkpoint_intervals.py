@@ -209,9 +209,10 @@ def _expected_saves(first_s: float, step_s: float, life: JobLife) -> float:
     longest_s = scale_s * 40.0 ** (1 / life.shape)  # beyond it are e^-40 of the lives
     count = int(longest_s / step_s) + 1
     if count <= _MOST_TERMS:
-        return float(life.lasting(first_s + step_s * np.arange(1, count + 1)).sum())
+        ends_s = first_s + step_s * np.arange(1, count + 1, dtype=np.float64)
+        return float(life.lasting(ends_s).sum())
     # So many saves are nearly an integral; half a term corrects its end.
-    edges = np.linspace(first_s, longest_s, _MOST_TERMS)
+    edges = np.asarray(np.linspace(first_s, longest_s, _MOST_TERMS), np.float64)
     area = float(np.trapezoid(life.lasting(edges), edges))
     return area / step_s - 0.5 * float(life.lasting(np.array([first_s]))[0])
 

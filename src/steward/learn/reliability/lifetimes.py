@@ -59,7 +59,7 @@ def kaplan_meier(ages: Floats, failed: Bools, entered: Floats | None = None) -> 
     gone = np.searchsorted(np.sort(ages), times, "left")
     come = np.searchsorted(np.sort(entered), times, "left")
     risk = (come - gone).astype(np.float64)
-    share = np.cumprod(1 - deaths / risk)
+    share = np.asarray(np.cumprod(1 - deaths / risk), np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.cumsum(deaths / (risk * (risk - deaths)))
         width = _Z95 * np.sqrt(variance) / np.abs(np.log(share))

@@ -125,3 +125,34 @@ def test_tables_of_codes_hold_together() -> None:
     assert set(OPINIONS) <= set(XIDS)
     assert {Remedy.WATCH, Remedy.RESET_GPU, Remedy.REBOOT_NODE} == set(SXIDS.values())
     assert [each.rank for each in Remedy] == sorted(each.rank for each in Remedy)
+
+
+@pytest.mark.parametrize(
+    ("state", "remedy_"),
+    [
+        ("remap-failed", Remedy.REPLACE),
+        ("remap-pending", Remedy.RESET_GPU),
+        ("hw-slowdown", Remedy.WATCH),
+        ("asks-reboot", Remedy.REBOOT_NODE),
+    ],
+)
+def test_what_a_gpu_says_of_itself_has_its_remedy(state: str, remedy_: Remedy) -> None:
+    found = episode(None, kind=FaultKind.GPU_STATE, detail={"state": state}, text="so")
+
+    assert remedy(found) is remedy_
+
+
+def test_a_silence_takes_no_gpu_out_of_service() -> None:
+    found = incidents([episode(None, kind=FaultKind.SILENCE, text="1,620 nodes", device="")])[0]
+
+    assert (found.remedy, found.fatal) == (Remedy.WATCH, False)
+    assert "1,620" in found.meaning
+
+
+def test_registers_of_nvlink_5_count_for_more_than_the_word_in_the_line() -> None:
+    hard = {"unit": "SAW_MVB", "registers": "0x00000021 0x00000002"}
+    asks = {"unit": "RLW_REMAP", "registers": "0x00000082 0x00000001"}
+
+    assert remedy(episode(144, fatal=False, detail=hard)) is Remedy.RESET_GPU
+    assert remedy(episode(145, fatal=False, detail=asks)) is Remedy.WATCH
+    assert remedy(episode(145, fatal=True)) is Remedy.RESET_GPU

@@ -14,7 +14,7 @@ from steward.errors import StewardError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["LOOPBACK", "DcgmExporter", "DcgmSample", "has_dcgm_library"]
+__all__ = ["LOOPBACK", "DcgmExporter", "DcgmSample", "has_dcgm_library", "read_samples"]
 
 MOST_BYTES = 32 * 2**20  # a node with 16 GPUs, MIG and every field is below 2 MiB
 MOST_SAMPLES = 200_000
@@ -56,13 +56,7 @@ class DcgmExporter:
 
     def read(self) -> list[DcgmSample]:
         """Fetch and parse everything once; raise with the reason where it cannot be."""
-        text = self._text()
-        try:
-            return list(_samples(text, self.url))
-        except (ValueError, KeyError, IndexError) as fault:  # the parser raises all of these
-            raise StewardError(
-                f"its answer is no Prometheus text: {fault}", where=self.url, hint=_HINT
-            ) from fault
+        return read_samples(self._text(), self.url)
 
     def close(self) -> None:
         """Close the connection; the next reading opens another."""
@@ -105,6 +99,15 @@ _EXAMPLE = "an exporter is at, e.g., http://127.0.0.1:9400/metrics"
 _HINT = "is this a dcgm-exporter? its page /metrics should begin with `# HELP DCGM_FI_`"
 _LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 _START = "start NVIDIA's dcgm-exporter, or set the option `url` to where it is"
+
+
+def read_samples(text: str, where: str) -> list[DcgmSample]:
+    """Parse what an exporter answered; raise with the reason where it is something else."""
+    try:
+        return list(_samples(text, where))
+    except (ValueError, KeyError, IndexError) as fault:  # the parser raises all of these
+        problem = f"its answer is no Prometheus text: {fault}"
+        raise StewardError(problem, where=where, hint=_HINT) from fault
 
 
 def has_dcgm_library() -> bool:

@@ -19,6 +19,7 @@ from steward.training.protocol import (
     CAN_SAVE,
     CHECKPOINTS,
     DONE,
+    EVERY_VARIABLE,
     FOLDER_VARIABLE,
     SaveAnswer,
     TrainingError,
@@ -62,9 +63,10 @@ def attach(  # noqa: PLR0913 - the caller's one line
 
     `more` takes whatever else has a state: a scaler, averaged weights, a second optimizer, random
     generators. Checkpoints are in `$STEWARD_JOB_FOLDER/checkpoints`, or in `folder`, or in
-    `./checkpoints`. Besides on request, one is saved every `every_s` seconds. TERM causes a save
-    and nothing else, because some engines send it as a warning; with `stop_on_term` the process
-    then ends by that signal.
+    `./checkpoints`. Besides on request, one is saved every `every_s` seconds;
+    where that is not given, `$STEWARD_SAVE_EVERY_S` may say it. TERM causes a save and nothing
+    else, because some engines send it as a warning; with `stop_on_term` the process then ends by
+    that signal.
     """
     given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, **more}
     if taken := [name for name in more if name in _OWN]:
@@ -80,9 +82,25 @@ def attach(  # noqa: PLR0913 - the caller's one line
         LoaderPosition(loader),
         job_folder=job_folder,
         checkpoints=checkpoints,
-        every_s=every_s,
+        every_s=_every_s(every_s),
         stop_on_term=stop_on_term,
     )
+
+
+def _every_s(given: float | None) -> float | None:
+    """Return the seconds between saves; the environment's where the caller left the default."""
+    text = os.environ.get(EVERY_VARIABLE, "")
+    if not text or given != EVERY_S:
+        return given
+    try:
+        every_s = float(text)
+    except ValueError:
+        every_s = -1.0
+    if not 0 < every_s < float("inf"):
+        raise TrainingError(
+            f"'{text}' is no time between saves", where=EVERY_VARIABLE, hint="seconds, as 1800"
+        )
+    return every_s
 
 
 class TrainingJob:

@@ -20,6 +20,7 @@ __all__ = [
     "CAN_SAVE",
     "CHECKPOINTS",
     "DONE",
+    "EVERY_VARIABLE",
     "FOLDER_VARIABLE",
     "MANIFEST",
     "PROGRESS",
@@ -36,6 +37,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 FOLDER_VARIABLE = "STEWARD_JOB_FOLDER"
+EVERY_VARIABLE = "STEWARD_SAVE_EVERY_S"  # seconds between saves: `steward health checkpoints`
 REQUEST_VARIABLE = "STEWARD_REQUEST_FILE"  # a second place for requests, which a job only reads
 ANSWER_LINE = "steward-answer: "  # where that is set, an answer is also printed, after this
 REQUEST = "request.json"  # engine -> job

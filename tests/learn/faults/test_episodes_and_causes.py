@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.learn.faults import GAPS_S, episodes, sensitivity, with_causes
-from steward.model.faults import Episode, Fault, FaultKind
+from steward.model.faults import Episode, Fault, FaultKind, GpuSighting, inventory_of
 
 GPU, OTHER = "0000:06:00", "0000:07:00"
 
@@ -49,9 +49,14 @@ def test_faults_close_to_one_another_are_one_episode() -> None:
 
 
 def test_a_gpu_that_is_known_by_name_keeps_it_in_another_slot() -> None:
-    gpus = {("n1", GPU): "serial-1", ("n1", OTHER): "serial-1"}
+    moved = inventory_of(
+        [
+            GpuSighting(node="n1", slot=GPU, serial="serial-1", t_s=0.0),
+            GpuSighting(node="n1", slot=OTHER, serial="serial-1", t_s=0.5),
+        ]
+    )
 
-    found = episodes([xid(31, 0.0), xid(31, 1.0, device=OTHER)], gpus=gpus)
+    found = episodes([xid(31, 0.0), xid(31, 1.0, device=OTHER)], inventory=moved)
 
     assert [(each.device, each.count) for each in found] == [("serial-1", 2)]
 

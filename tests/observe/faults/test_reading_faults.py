@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.model.faults import FaultKind
+from steward.model.faults import FaultKind, inventory_of
 from steward.observe.faults import FaultLog, fault_of, identity_of, place_of, read_faults
 
 NOW_S = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
@@ -206,8 +206,9 @@ def test_the_drivers_lines_on_a_crash_name_the_gpu() -> None:
         "2026-01-01T00:00:11Z n1 kernel: NVRM: GPU Board Serial Number\n"
     )
 
-    assert log.gpus == {("n1", "0000:06:00"): "16500"}
-    assert read("NVRM: GPU Board Serial Number: 1\n").gpus == {}
+    known = inventory_of(log.sightings)
+    assert known.at("n1", "0000:06:00", float("nan")) == "16500"
+    assert read("NVRM: GPU Board Serial Number: 1\n").sightings == []
 
 
 def test_lines_are_numbered_and_long_and_cut_ones_do_no_harm(tmp_path: Path) -> None:
@@ -230,3 +231,16 @@ def test_lines_are_numbered_and_long_and_cut_ones_do_no_harm(tmp_path: Path) -> 
 
 def test_an_empty_file_has_no_faults() -> None:
     assert read("").faults == []
+
+
+def test_lines_that_ran_into_one_another_are_all_read() -> None:
+    found = read(
+        "2026-01-01T00:00:00Z n1 kernel: [1.0] NVRM: Xid (PCI:0000:06:00): 79, pi[1.1] NVRM: Xid "
+        "(PCI:0000:07:00): 31, pid=4, name=a, Ch 1\n"
+        "2026-01-01T00:00:09Z n1 kernel: [9.0] NVRM: Xid (PCI:00[9.1] NVRM: Xid (PCI:0000:08:00): "
+        "13, x\n"
+    )
+
+    assert [(each.device, each.code) for each in found.faults] == [
+        ("0000:06:00", 79), ("0000:07:00", 31), ("0000:08:00", 13),
+    ]  # fmt: skip

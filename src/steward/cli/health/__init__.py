@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.health.checkpoints import checkpoints
 from steward.cli.health.explain import explain
 from steward.cli.health.forecast import forecast
+from steward.cli.health.report import report
 from steward.cli.health.scan import scan
+from steward.cli.health.spares import spares
 
 __all__ = ["app"]
 
@@ -15,5 +18,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="scan")(scan)
+app.command(name="report")(report)
 app.command(name="explain")(explain)
 app.command(name="forecast")(forecast)
+app.command(name="spares")(spares)
+app.command(name="checkpoints")(checkpoints)

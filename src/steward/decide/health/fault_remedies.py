@@ -20,6 +20,7 @@ from steward.model.faults import (
     Part,
     Remedy,
     meaning_of,
+    nvlink5_rule,
 )
 
 __all__ = ["incidents"]
@@ -47,6 +48,21 @@ _KINDS: Mapping[FaultKind, tuple[str, Part, Remedy]] = {
     FaultKind.PCIE: ("PCI Express had an error", Part.LINK, Remedy.WATCH),
     FaultKind.HOST_MEMORY: ("the host's memory had an error", Part.HOST, Remedy.WATCH),
     FaultKind.NETWORK: ("a network adapter reports a fault", Part.NETWORK, Remedy.WATCH),
+    FaultKind.GPU_STATE: ("the GPU itself reports", Part.MEMORY, Remedy.WATCH),
+    # Telemetry that stops proves no fault of a GPU; what the nodes have in common is looked for.
+    FaultKind.SILENCE: ("silence", Part.HOST, Remedy.WATCH),
+}
+_STATES: Mapping[str, Remedy] = {  # of a GPU, as it says itself
+    "remap-failed": Remedy.REPLACE,
+    "sram-worn": Remedy.REPLACE,
+    "remap-pending": Remedy.RESET_GPU,
+    "retire-pending": Remedy.RESET_GPU,
+    "asks-reset": Remedy.RESET_GPU,
+    "asks-gpu": Remedy.RESET_GPU,  # "GPU reset required"
+    "asks-reboot": Remedy.REBOOT_NODE,
+    "asks-node": Remedy.REBOOT_NODE,  # "node reboot required"
+    "asks-drain": Remedy.RESET_GPU,
+    "lost": Remedy.REBOOT_NODE,
 }
 
 Verdict = tuple[Remedy, str]
@@ -77,6 +93,12 @@ def _known(each: Episode) -> tuple[str, Part, Remedy]:
         return f"SXid {code}: a switch of NVLink reports an error", Part.LINK, _switch(each)
     if each.kind is not FaultKind.XID:
         meaning, part, remedy = _KINDS[each.kind]
+        if each.kind is FaultKind.GPU_STATE:
+            return (
+                f"{meaning}: {each.text}",
+                part,
+                _STATES.get(each.detail.get("state", ""), remedy),
+            )
         fatal = each.kind is FaultKind.HOST_MEMORY and each.fatal
         return f"{meaning}: {each.text}", part, Remedy.DIAGNOSE if fatal else remedy
     if code not in XIDS:
@@ -98,8 +120,8 @@ def _with_followers(each: Episode, remedy: Remedy, followers: Iterable[Episode])
     elif each.kind is FaultKind.XID and each.code == _RECOVERY:
         recovery = _RECOVERIES.get(each.detail.get("recovery", ""), Remedy.NOTHING)
         found = (recovery, "the driver asks for it")
-    elif each.kind is FaultKind.XID and each.code in NVLINK5 and each.fatal:
-        found = (Remedy.RESET_GPU, "its line says that it is fatal")
+    elif each.kind is FaultKind.XID and each.code in NVLINK5:
+        found = _nvlink5(each)
     elif remedy is Remedy.FOLLOW:  # what it follows from is not in the log
         found = (Remedy.RESET_GPU, "it comes with a memory error, which is not in this log")
     for other in (each, *followers):
@@ -107,6 +129,16 @@ def _with_followers(each: Episode, remedy: Remedy, followers: Iterable[Episode])
         if asked is not None and asked[0].rank > found[0].rank:
             found = asked
     return found
+
+
+def _nvlink5(each: Episode) -> Verdict:
+    """Take what the registers of its line ask for, else whether the line says that it is fatal."""
+    rule = nvlink5_rule(each.detail.get("unit", ""), each.detail.get("registers", ""))
+    if rule is not None and not rule.asks_driver:
+        return rule.remedy, f"the registers of its line: {rule.look}"
+    if each.fatal:
+        return Remedy.RESET_GPU, "its line says that it is fatal"
+    return Remedy.WATCH, "its line says that it is not fatal"
 
 
 def _asked_by(other: Episode) -> Verdict | None:

@@ -1,8 +1,9 @@
 """The probability that a unit fails within a time, from what is known of it and its places.
 
-Three models: each unit's own rate, a logistic regression on all rates, and boosted trees; how much
-each counts is chosen on the newest part of what is learnt from. What was forecast lately is
-compared with what came, and corrected by it: rates change with software, heat and age.
+Which units: three models, each unit's own rate, a logistic regression on all rates, and boosted
+trees; how much each counts, and whether any does, is chosen on the newest part of what is learnt
+from. How many: the level of all units together changes with software, heat and age, so it is
+forecast by itself, from the counts of the past with a memory that has proven best so far.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ Floats = NDArray[np.float64]
 DAY_S = 86_400.0
 HALF_LIFE_S = 730 * DAY_S  # of what is learnt from: older panels count less
 REFIT_S = 180 * DAY_S
-CORRECT_S = 180 * DAY_S  # forecasts that corrections are made from
-_CORRECTION_PRIOR = 3.0  # failures; few that were forecast wrongly prove little
-_VALIDATION = 0.2
+_VALIDATION = 0.3
+_MEMORIES_S = tuple(days * DAY_S for days in (20, 45, 90, 180, 365, 100_000))  # of the level
+_TRUST = 0.1  # in the likelihoods of memories: counts come in bursts, not independently
 _PER_FAILURE = 15  # units without a failure that are learnt from, for each one with
 _FEWEST_GOOD = 20_000
 # How much each counts, and the log loss that it has to save: with few failures all learn chance.
+# What is less than 1 in all counts for no difference between units.
 _MIXES = tuple(
-    (1 - (linear + trees) / 4, linear / 4, trees / 4)
+    (own / 4, linear / 4, trees / 4)
     for linear in range(5)
     for trees in range(5 - linear)
+    for own in range(5 - linear - trees)
 )
 _COSTS = (0.0, 1.0, 3.0)
 _FREEDOMS = (0.001, 0.03, 1.0)
@@ -51,10 +54,8 @@ class FailureForecasts:
         self.freedom = 0.03  # of the weights of rates
         self._seed = seed
         self._panels: list[Panel] = []
-        self._forecasts: list[tuple[float, Floats]] = []  # panel's time, uncorrected logits
         self._linear: Any = None
         self._trees: Any = None
-        self._level = 0.0  # the mean of what was learnt from
         self._fitted_s = -np.inf
 
     def predict(self, panel: Panel) -> Floats:
@@ -68,8 +69,7 @@ class FailureForecasts:
             self._fit(past)
             self._fitted_s = panel.t_s
         raw = self._logits(panel)
-        self._forecasts.append((panel.t_s, raw))
-        return np.asarray(expit(raw + self._correction(panel.t_s)))
+        return np.asarray(expit(raw + _shift(raw, expected_failures(panel, past))))
 
     def learn(self, panel: Panel) -> None:
         """Keep a panel. Its outcome is used only by forecasts made after its horizon."""
@@ -92,20 +92,22 @@ class FailureForecasts:
         self._train(older)
         own = np.concatenate([self._own(each) for each in newest])
         trees = _logits(self._trees, features)
-        level = np.concatenate([np.full(len(each.units), each.level) for each in newest])
+        starts = np.concatenate([[0], np.cumsum([len(each.units) for each in newest])[:-1]])
+        counts = np.array([each.failed.sum() + 0.5 for each in newest])
+        sizes = np.array([len(each.units) for each in newest])
         found = []
         for freedom in _FREEDOMS:
             linear = _logits(self._fit_linear(older, freedom), features)
             for mix in _MIXES:
-                learnt = mix[1] * linear + mix[2] * trees
-                mixed = mix[0] * own + learnt + (mix[1] + mix[2]) * (level - self._level)
-                loss = _log_loss(mixed + _shift(mixed, float(failed.sum())), failed)
+                mixed = mix[0] * own + mix[1] * linear + mix[2] * trees
+                # Which units is the question here: how many failed is given, panel by panel.
+                sums = np.add.reduceat(np.exp(mixed), starts)
+                loss = _log_loss(mixed + np.repeat(np.log(counts / sums), sizes), failed)
                 cost = sum(share * each for share, each in zip(mix, _COSTS, strict=True))
                 found.append((loss + cost, freedom, mix))
         _, self.freedom, self.mix = min(found)
 
     def _train(self, past: Sequence[Panel]) -> None:
-        self._level = float(np.mean([each.level for each in past]))
         features, failed, weights = self._rows(past)
         self._linear = self._fit_linear(past, self.freedom)
         self._trees = HistGradientBoostingClassifier(
@@ -149,35 +151,46 @@ class FailureForecasts:
 
     def _logits(self, panel: Panel) -> Floats:
         own, linear, trees = self.mix
-        return np.asarray(
-            own * self._own(panel)
-            + linear * _logits(self._linear, panel.features)
-            + trees * _logits(self._trees, panel.features)
-            + (linear + trees) * (panel.level - self._level)
-        )
-
-    def _correction(self, t_s: float) -> float:
-        """Return what to add to logits so that as many fail as did lately."""
-        failed = {
-            each.t_s: each.failed
-            for each in self._panels
-            if t_s - CORRECT_S <= each.t_s <= t_s - self.horizon_s
-        }
-        pairs = [(raw, failed[at_s]) for at_s, raw in self._forecasts if at_s in failed]
-        if not pairs:
-            return 0.0
-        raw = np.concatenate([each for each, _ in pairs])
-        seen = float(sum(each.sum() for _, each in pairs))
-        return _shift(raw, seen)
+        found = np.zeros(len(panel.units))
+        if own:
+            found += own * self._own(panel)
+        if linear:
+            found += linear * _logits(self._linear, panel.features)
+        if trees:
+            found += trees * _logits(self._trees, panel.features)
+        return found
 
 
-def _shift(raw: Floats, seen: float) -> float:
-    """Return what to add to logits so that about as many fail as were seen."""
-    shift = 0.0
+def expected_failures(panel: Panel, past: Sequence[Panel]) -> float:
+    """Return how many of a panel's units will fail, by the panels that are over.
+
+    Each memory forecast all of those in turn, from the ones before it; memories count by how
+    likely they made what came.
+    """
+    times = np.array([each.t_s for each in past])
+    failed = np.array([float(each.failed.sum()) for each in past])
+    units = np.array([float(len(each.units)) for each in past])
+    pooled = (failed.sum() + 0.5) / max(1.0, units.sum())
+    merits, rates = np.zeros(len(_MEMORIES_S)), np.zeros(len(_MEMORIES_S))
+    for place, memory_s in enumerate(_MEMORIES_S):
+        # Row i: what panel i is forecast from, each counting by how long ago it was.
+        ages = np.append(times, panel.t_s)[:, None] - times[None]
+        weights = np.where(ages > 0, 0.5 ** (ages / memory_s), 0.0)
+        forecast = (weights @ failed + 0.5) / (weights @ units + 0.5 / pooled)
+        means = forecast[:-1] * units
+        merits[place] = _TRUST * float((failed * np.log(means) - means)[1:].sum())
+        rates[place] = forecast[-1]
+    chances = np.exp(merits - merits.max())
+    return float(len(panel.units) * (chances @ rates) / chances.sum())
+
+
+def _shift(raw: Floats, expected: float) -> float:
+    """Return what to add to logits so that about so many fail."""
+    shift = float(np.log(expected / np.exp(raw).sum()))
     for _ in range(50):  # Newton's steps, each at most 1: it converges from anywhere
         chance = expit(raw + shift)
-        slope = float((chance * (1 - chance)).sum()) + _CORRECTION_PRIOR
-        step = (seen - float(chance.sum()) - _CORRECTION_PRIOR * shift) / slope
+        slope = max(float((chance * (1 - chance)).sum()), 1e-9)
+        step = (expected - float(chance.sum())) / slope
         shift += float(np.clip(step, -1.0, 1.0))
         if abs(step) < 1e-4:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ class FailureHistory:
     unit_places: Mapping[str, Ints]
     stay_places: Mapping[str, Ints]
     basis: str  # how units and exposure were found, in words
+    kinds: tuple[str, ...] = ("failure",)
+    event_kind: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # empty: all the first
 
     @property
     def from_s(self) -> float:
@@ -47,6 +49,12 @@ class FailureHistory:
         inside = np.minimum(self.stay_to_s, to_s) - np.maximum(self.stay_from_s, from_s)
         spent_s = np.bincount(self.stay_unit, np.clip(inside, 0.0, None), len(self.units))
         return spent_s.astype(np.float64)  # without a stay the counts would be whole numbers
+
+    def of_kind(self, kind: str) -> Ints:
+        """Return the places of all events of a kind."""
+        if not len(self.event_kind):
+            return np.arange(len(self.event_s)) if kind in self.kinds else np.zeros(0, np.int64)
+        return np.flatnonzero(self.event_kind == self.kinds.index(kind))
 
     def in_service(self, t_s: float) -> Ints:
         """Return the units that are in service at a time."""

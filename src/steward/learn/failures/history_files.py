@@ -130,6 +130,8 @@ def _of_stays(
         units=tuple(known.to_list()),
         event_s=events["_end"].to_numpy(),
         event_unit=np.array([code[name] for name in events[unit]], np.int64),
+        kinds=tuple(events[event].unique().sort().to_list()),
+        event_kind=_codes(events[event]),
         stay_unit=np.array([code[name] for name in stays[unit]], np.int64),
         stay_from_s=stays["_begin"].to_numpy(),
         stay_to_s=stays["_end"].to_numpy(),

@@ -30,10 +30,7 @@ class LatestForecast:
 def latest(history: FailureHistory, *, horizon_s: float) -> LatestForecast:
     """Learn from all of a history and forecast its end."""
     model = FailureForecasts(horizon_s=horizon_s)
-    recent_s = history.to_s - 7 * horizon_s
     for panel in panels(history, step_s=horizon_s, horizon_s=horizon_s):
-        if panel.t_s >= recent_s:  # for the corrections only
-            model.predict(panel)
         model.learn(panel)
     # A moment before the end: what the record takes out of service at its end is in it still.
     now = moment(history, history.to_s - 1.0, horizon_s=horizon_s)

@@ -55,14 +55,11 @@ def score(
     model = FailureForecasts(horizon_s=horizon_s, seed=seed)
     chances, rates, failed, units = [], [], [], []
     for panel in panels(history, step_s=step_s, horizon_s=horizon_s):
-        # Forecasts a while before the scored part: the first corrections are made from them.
-        if panel.t_s >= from_s - 7 * horizon_s:
-            chance = model.predict(panel)
-            if panel.t_s >= from_s:
-                chances.append(chance)
-                rates.append(unit_rates(panel, horizon_s=horizon_s))
-                failed.append(panel.failed)
-                units.append(panel.units)
+        if panel.t_s >= from_s:
+            chances.append(model.predict(panel))
+            rates.append(unit_rates(panel, horizon_s=horizon_s))
+            failed.append(panel.failed)
+            units.append(panel.units)
         model.learn(panel)
     if not failed or not any(each.any() for each in failed) or all(each.all() for each in failed):
         raise StewardError(

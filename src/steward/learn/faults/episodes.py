@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
-from steward.model.faults import Episode, Fault
+from steward.model.faults import Episode, Fault, Inventory
 from steward.model.identity import stable_id
 
 __all__ = ["GAPS_S", "episodes", "sensitivity"]
@@ -21,13 +21,14 @@ def episodes(
     faults: Iterable[Fault],
     *,
     gap_s: float = GAP_S,
-    gpus: Mapping[tuple[str, str], str] | None = None,
+    inventory: Inventory | None = None,
 ) -> list[Episode]:
     """Return episodes by time; those without one come last.
 
-    `gpus` names what is at a node's place on the bus. Faults without a time are one episode.
+    The inventory names the GPU that was at a node's place on the bus at that time, so that one that
+    moved stays one. Faults without a time are one episode.
     """
-    names = gpus or {}
+    names = inventory or Inventory()
     found = [
         _episode(key, part)
         for key, group in _grouped(faults, names).items()
@@ -36,20 +37,16 @@ def episodes(
     return sorted(found, key=lambda each: (isnan(each.t_s), each.t_s, each.id))
 
 
-def sensitivity(
-    faults: Sequence[Fault], gpus: Mapping[tuple[str, str], str] | None = None
-) -> dict[float, int]:
+def sensitivity(faults: Sequence[Fault], inventory: Inventory | None = None) -> dict[float, int]:
     """Return how many episodes there are, by the gap that ends one."""
-    groups = _grouped(faults, gpus or {}).values()
+    groups = _grouped(faults, inventory or Inventory()).values()
     return {gap_s: sum(len(_split(group, gap_s)) for group in groups) for gap_s in GAPS_S}
 
 
-def _grouped(
-    faults: Iterable[Fault], names: Mapping[tuple[str, str], str]
-) -> dict[Key, list[Fault]]:
+def _grouped(faults: Iterable[Fault], names: Inventory) -> dict[Key, list[Fault]]:
     groups: dict[Key, list[Fault]] = {}
     for each in faults:
-        device = names.get((each.node, each.device), each.device)
+        device = names.at(each.node, each.device, each.t_s) or each.device
         code = -1 if each.code is None else each.code
         groups.setdefault((each.node, device, each.kind.value, code), []).append(each)
     return groups

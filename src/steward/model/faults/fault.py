@@ -23,6 +23,8 @@ class FaultKind(Enum):
     PCIE = "pcie"
     HOST_MEMORY = "host-memory"
     NETWORK = "network"
+    GPU_STATE = "gpu-state"  # counters of a GPU's memory, read from the GPU
+    SILENCE = "silence"  # nodes that answer no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

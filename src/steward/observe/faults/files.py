@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from steward.model.faults import Fault, FaultKind
-from steward.observe.faults.forms import LITERALS, fault_of, identity_of
+from steward.model.faults import AnswerSpan, Fault, FaultKind, GpuSighting
+from steward.observe.faults.forms import LITERALS, faults_of, identity_of
 from steward.observe.faults.line_heads import Head, read_heads
 from steward.observe.logs.sources import Source, as_utf8, pieces, where
 
@@ -23,7 +23,8 @@ class FaultLog:
     """What was read of one or several files."""
 
     faults: list[Fault] = field(default_factory=list)
-    gpus: dict[tuple[str, str], str] = field(default_factory=dict)  # node, bus: UUID or serial
+    sightings: list[GpuSighting] = field(default_factory=list)  # which GPU was where
+    answers: list[AnswerSpan] = field(default_factory=list)  # when nodes answered
     lines: int = 0
     bytes: int = 0
     repeated: int = 0  # lines that were dumped once more
@@ -52,12 +53,12 @@ def read_faults(source: Source, into: FaultLog, *, node: str = "", now_s: float)
         if seen.is_repeated(line.raw, head, host):
             into.repeated += 1
             continue
-        fault = fault_of(head.text)
-        if fault is not None:
+        faults = faults_of(head.text)
+        for fault in faults:
             placed = replace(fault, t_s=head.t_s, node=host, file=name, line=line.number)
             _add(into, placed)
-        else:
-            _identify(into, head.text, host, seen)
+        if not faults:
+            _identify(into, head, host, seen)
 
 
 def _add(log: FaultLog, fault: Fault) -> None:
@@ -87,15 +88,16 @@ def _joined(first: Fault, more: Fault) -> Fault | None:
     return None
 
 
-def _identify(log: FaultLog, text: str, host: str, seen: _Seen) -> None:
-    said = identity_of(text)
+def _identify(log: FaultLog, head: Head, host: str, seen: _Seen) -> None:
+    said = identity_of(head.text)
     if said is None:
         return
     if said.bus:
-        seen.bus = said.bus
-        log.gpus.setdefault((host, said.bus), said.uuid)
-    elif seen.bus:  # the serial number stands in the line after the place; it outlives both
-        log.gpus[host, seen.bus] = said.serial
+        seen.bus, seen.uuid = said.bus, said.uuid
+    if seen.bus:  # the serial number stands in the line after the place
+        log.sightings.append(
+            GpuSighting(node=host, slot=seen.bus, uuid=seen.uuid, serial=said.serial, t_s=head.t_s)
+        )
 
 
 class _Seen:
@@ -106,7 +108,7 @@ class _Seen:
     """
 
     def __init__(self) -> None:
-        self.bus = ""
+        self.bus = self.uuid = ""
         self._stamped: set[int] = set()
         self._dumped: set[int] = set()
         self._dump: set[int] = set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from steward.model.faults import Fault, FaultKind
 
-__all__ = ["LITERALS", "Form", "Identity", "fault_of", "identity_of", "place_of"]
+__all__ = ["LITERALS", "Form", "Identity", "fault_of", "faults_of", "identity_of", "place_of"]
 
 Groups = Mapping[str, str]
 _BUS = r"(?P<bus>(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{1,2}:[0-9a-fA-F]{1,2})(?:\.[0-9a-fA-F])?"
@@ -178,6 +178,7 @@ _FORMS = (
 )
 # What files are searched for: fewer than the forms have, since each costs a pass over the file.
 LITERALS = (b"NVRM: ", b"SXid (", b"PCIe Bus Error", b"[Hardware Error]", b"EDAC ", b"mlx5_core ")
+_XID_BEGIN = re.compile(r"NVRM: Xid \(")
 _GPU_UUID = re.compile(rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?P<uuid>(?:GPU|MIG)-[0-9a-fA-F-]+)")
 _GPU_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>[\w-]+)")
 
@@ -194,6 +195,17 @@ def fault_of(line: str) -> Fault | None:
             if match is not None:
                 return form.make(match.groupdict())
     return None
+
+
+def faults_of(line: str) -> list[Fault]:
+    """Return what a line reports; several where writers have run into one another."""
+    begins = [found.start() for found in _XID_BEGIN.finditer(line)]
+    if len(begins) < 2:
+        found = fault_of(line)
+        return [found] if found is not None else []
+    ends = [*begins[1:], len(line)]
+    parts = (fault_of(line[begin:end]) for begin, end in zip(begins, ends, strict=True))
+    return [each for each in parts if each is not None]
 
 
 def identity_of(line: str) -> Identity | None:

@@ -52,6 +52,23 @@ def test_the_setup_of_another_version_needs_no_slurm(tmp_path: Path) -> None:
     assert "nothing was changed" in answer.err
 
 
+def test_a_site_that_has_no_cluster_yet_gets_the_setup_of_what_is_installed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bin").mkdir()
+    commands = FakeSlurm(tmp_path / "bin")
+    commands.command("scontrol", "echo 'error: DNS SRV lookup failed' >&2; exit 1")
+    commands.command("slurmctld", '[ "$1" = -V ] && echo "slurm-wlm 22.05.8"')
+    file = tmp_path / "steward.toml"
+    file.write_text(f"[plugs.slurm]\nfolder = '{tmp_path}/bin:/bin:/usr/bin'\n")
+
+    answer = steward("slurm", "setup", "--config", file, "--json")
+
+    assert answer.json["version"] == "22.05"
+    assert all(each["current"] is None for each in answer.json["lines"])
+    assert "no cluster to compare with; 22.05.8 is installed here" in answer.err
+
+
 def test_what_is_optional_is_printed_as_a_comment() -> None:
     text = steward("slurm", "setup", "--slurm-version", "24.11").out
     made = steward("slurm", "setup", "--slurm-version", "24.11", "--json").json

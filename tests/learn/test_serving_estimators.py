@@ -326,6 +326,30 @@ def test_doubt_is_of_tenants_and_lengths_that_are_not_known_and_can_be_widened()
     assert found[1][1] > 1.9 * found[1][0]
 
 
+def test_what_is_known_well_is_hardly_widened_however_narrow_the_bound_is() -> None:
+    lengths = OutputLengths()
+    known = lengths.group("m", "chat", "a", 100)
+    for made in [50, 150] * 400:
+        lengths.add(known, made, 0)
+
+    as_it_is, widened = (doubt(lengths.tables, known, 100.0, 50.0, by) for by in (1.0, 16.0))
+
+    assert widened < 1.5 * as_it_is
+    new = lengths.group("m", "chat", "b", 100)
+    assert doubt(lengths.tables, new, 100.0, 50.0, 16.0) > 4.0
+
+
+def test_a_bound_follows_what_is_expected_as_it_gets_better() -> None:
+    calibration = WaitCalibration()
+
+    for turn in range(170):
+        off = 2.0 if turn < 100 else -0.2
+        for _ in range(50):
+            calibration.observe(10.0, 1.0, 13.0, 10.0 + off, 100.0 * turn)
+
+    assert calibration.sds < 1.0
+
+
 def test_one_wait_far_beyond_its_bound_does_not_make_the_bound_boundless() -> None:
     calibration = WaitCalibration()
 

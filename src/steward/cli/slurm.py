@@ -137,6 +137,10 @@ def _of_this_slurm(settings: Settings) -> tuple[str, dict[str, str] | None]:
     try:
         version = slurm.version()
     except StewardError as fault:
+        version = slurm.installed_version()
+        if version:  # a site that is being set up has no cluster yet
+            print_note(f"no cluster to compare with; {version} is installed here: {fault.problem}")
+            return version, None
         hint = "name a version: `steward slurm setup --slurm-version 23.11`"
         raise StewardError(fault.problem, hint=hint) from fault
     try:

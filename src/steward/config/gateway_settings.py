@@ -87,6 +87,12 @@ class GatewaySettings(Section):
         ge=0,
         description="streams that wait get a comment with place and expected wait; 0 sends none",
     )
+    swap_after_s: float = Field(
+        10.0,
+        ge=0,
+        description="of servers that share GPUs, a sleeping one that requests wait for is woken "
+        "after so long while others are in use, and stays awake for as long",
+    )
     health_every_s: float = Field(5.0, gt=0, description="from one health check to the next")
     metrics_every_s: float = Field(
         1.0, gt=0, description="from one look at an upstream's own metrics to the next"
@@ -124,6 +130,11 @@ class UpstreamSettings(Section):
     role: InstanceRole = Field("any", description="the classes that it is kept for")
     kv_tokens: int = Field(524_288, ge=16, description="tokens that its KV cache holds")
     gpus: int = Field(1, ge=1, description="GPUs that it occupies")
+    gpu_group: str = Field(
+        "",
+        description="servers of the same group share GPUs: one is awake, the others sleep (vLLM's "
+        "`--enable-sleep-mode` with `VLLM_SERVER_DEV_MODE=1`)",
+    )
     type: str = Field(
         "", description="the name of its `[instances.NAME]`, if steward started it to scale"
     )

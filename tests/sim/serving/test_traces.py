@@ -205,6 +205,7 @@ def test_rows_that_cannot_be_used_are_left_out_with_their_lines(tmp_path: Path) 
     [
         ("a,b\n1,2\n", "its columns are a, b"),
         ("t_s,input_tokens,output_tokens\nx,1,1\n", "no row can be used"),
+        ("t_s,input_tokens,output_tokens\n", "there are no rows"),
         ("", "empty"),
     ],
 )

@@ -41,6 +41,7 @@ __all__ = ["ArrayTask", "NodeEntry", "QueueTop", "RequestBudget", "SlurmControl"
 PING_S = 3.0  # a healthy controller answers in 20 ms; a hung one makes each command wait for 10 s
 OUR_SHARE = 2 / 3
 FRESH_S = 2.0  # for so long after an answer the controller is not pinged again
+_DAEMONS = ("slurmctld", "slurmd", "slurmdbd")
 _TASK = re.compile(r"\d+_\d+")
 _EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
 _PLACE_IN_QUEUE = {
@@ -324,6 +325,15 @@ class SlurmControl:
             hint = "is SLURM_CONF, or plugs.slurm.conf, the slurm.conf of a cluster?"
             raise SlurmError(reason_in(answer), where="scontrol", hint=hint)
         return answer.out.rpartition(" ")[2]
+
+    def installed_version(self) -> str:
+        """Return the version of a daemon that is installed here, which needs no cluster; or ''."""
+        for daemon in _DAEMONS:
+            if self.programs.find(daemon):
+                answer = self.programs.run((daemon, "-V"), timeout_s=PING_S)
+                if answer.code == 0:
+                    return answer.out.rpartition(" ")[2]
+        return ""
 
     # -- changing ------------------------------------------------------------------------------
 

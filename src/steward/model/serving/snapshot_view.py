@@ -41,6 +41,8 @@ _STATES = {
     "draining": DRAINING,
     "down": DRAINING,
     "off": OFF,
+    "asleep": OFF,
+    "swapping": STARTING,
 }
 _CLASSES = {each.name: each for each in (INTERACTIVE, BATCH)}
 _ROW = np.dtype(

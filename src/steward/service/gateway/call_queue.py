@@ -71,6 +71,7 @@ class CallQueue:
         self._scheduled = False
         self._ratio: dict[str, float] = {}  # tokens per byte, by model
         self._refreshing = False
+        self.swaps: Callable[[Upstream, str], bool] = lambda _upstream, _model: False
         self._unserved_since_s: dict[str, float] = {}
         self._measured_s = clock_s()
         self._evicted_s = -_EVICT_EVERY_S
@@ -324,8 +325,9 @@ class CallQueue:
         now_s = self._clock_s()
         for request in chosen.evict:
             self._evict(request)
-        if chosen.swaps:
-            self.tallies.declined["swap"] += len(chosen.swaps)
+        for row, kind in chosen.swaps:
+            if not self.swaps(self.instances.at(row)[0], self.view.types[kind].model):
+                self.tallies.declined["swap"] += 1
         for request, row in chosen.routes:
             ticket = self.tickets.get(request)
             if ticket is None or ticket.upstream is not None or ticket.placed.done():

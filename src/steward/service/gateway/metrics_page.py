@@ -21,6 +21,7 @@ from steward.service.gateway.tallies import BUCKETS_S, Histogram
 __all__ = ["metrics_page"]
 
 _P = "steward_gateway_"
+_UP = ("serving", "asleep", "swapping")
 _CLASS_GAUGES = {
     "queued": "requests that wait",
     "in_flight": "requests at upstreams",
@@ -129,9 +130,11 @@ def _instances(instances: list[InstanceStatus]) -> Iterator[Metric]:
         yield gauge
     errors = CounterMetricFamily(f"{_P}upstream_errors", "failures", labels=["upstream"])
     _add(errors, instances, "errors")
-    up = GaugeMetricFamily(f"{_P}upstream_up", "1 if it gets requests", labels=["upstream"])
+    up = GaugeMetricFamily(
+        f"{_P}upstream_up", "1 if it gets requests, or sleeps", labels=["upstream"]
+    )
     for each in instances:
-        up.add_metric([each["name"]], float(each["state"] == "serving"))
+        up.add_metric([each["name"]], float(each["state"] in _UP))
     yield from (errors, up)
 
 

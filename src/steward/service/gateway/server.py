@@ -25,6 +25,7 @@ from steward.service.gateway.administration import Administration
 from steward.service.gateway.call_queue import CallQueue
 from steward.service.gateway.connections import LimitedServer
 from steward.service.gateway.extra_routes import ExtraRoutes
+from steward.service.gateway.gpu_groups import GpuGroups
 from steward.service.gateway.http_side import HttpSide
 from steward.service.gateway.metering import MeteredQueue
 from steward.service.gateway.parts import (
@@ -80,6 +81,7 @@ class Gateway:
         self._session: ClientSession | None = None
         self._unkept: ClientSession | None = None
         self._watch: UpstreamWatch | None = None
+        self._groups: GpuGroups | None = None
         self._administration = Administration(
             self.queue, make=self._made_on_request, changed=self._follow_upstreams
         )
@@ -108,6 +110,8 @@ class Gateway:
         )
         self._side = side
         self._watch = UpstreamWatch(self.queue, self._session)
+        self._groups = GpuGroups(self.queue, self._session)
+        self.queue.swaps = self._groups.swap
         self._take_upstreams(self.setup)
         metered = MeteredQueue(relay, lambda: self.access)
         self._ticking = asyncio.create_task(self._tick())
@@ -131,12 +135,15 @@ class Gateway:
         if self._server is not None:
             self._server.pre_shutdown()
             await self._server.shutdown(_END_WITHIN_S)
-        if self._watch is not None:
-            await self._watch.stop()
-        if self._session is not None:
-            await self._session.close()
-        if self._unkept is not None:
-            await self._unkept.close()
+        await self._close()
+
+    async def _close(self) -> None:
+        for part in (self._groups, self._watch):
+            if part is not None:
+                await part.stop()
+        for session in (self._session, self._unkept):
+            if session is not None:
+                await session.close()
 
     async def _drained(self, within_s: float) -> None:
         queue = self.queue
@@ -183,6 +190,8 @@ class Gateway:
             await asyncio.sleep(_TICK_S)
             try:
                 self.queue.tick()
+                if self._groups is not None:
+                    self._groups.look()
             except Exception:  # without ticks nothing in the queue would ever expire
                 log.exception("a look at the queue failed")
 

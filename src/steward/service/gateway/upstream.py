@@ -15,8 +15,10 @@ from steward.model.serving.view import (
     BATCH_ONLY,
     DRAINING,
     INTERACTIVE_ONLY,
+    OFF,
     SERVING,
     STARTING,
+    SWAPPING,
 )
 from steward.service.gateway.breaker import HALF_OPEN, OPEN, Breaker
 from steward.service.gateway.call import UpstreamCall
@@ -53,6 +55,10 @@ class Upstream:
     role: int = ANY_CLASS
     draining: bool = False
     reachable: bool | None = None  # None before the first health check
+    asleep: bool = False  # another of its `gpu_group` has the GPUs
+    asked: bool = False  # it has said whether it sleeps, since it was last unreachable
+    changing: bool = False  # it falls asleep, or wakes up
+    woken_s: float = 0.0
     paused_until_s: float = 0.0  # it answered 429
     in_flight: int = 0
     waiting: int = 0  # of these, streams without a token
@@ -91,6 +97,7 @@ class Upstream:
             limit=settings.limit,
             role=ROLES[settings.role],
             draining=settings.draining,
+            asleep=bool(settings.gpu_group),  # until it was asked
         )
 
     def url(self, path: str) -> URL:
@@ -110,7 +117,7 @@ class Upstream:
 
     @property
     def live(self) -> bool:
-        """Return whether requests may go there, as far as it is known."""
+        """Return whether requests may go there, as far as it is known, once it is awake."""
         return not self.draining and self.breaker.state != OPEN and bool(self.models)
 
     @property
@@ -118,6 +125,8 @@ class Upstream:
         """Return the code of its state in a view: one that is down counts as starting."""
         if self.draining:
             return DRAINING
+        if self.changing or self.asleep:
+            return SWAPPING if self.changing else OFF
         return SERVING if self.live else STARTING
 
     @property
@@ -127,11 +136,13 @@ class Upstream:
             return "draining"
         if self.breaker.state == OPEN or self.reachable is False:
             return "down"
+        if self.changing or self.asleep:
+            return "swapping" if self.changing else "asleep"
         return "serving" if self.models else "starting"
 
     def room(self, t_s: float) -> int:
         """Return how many more requests it may get now."""
-        if not self.live or t_s < self.paused_until_s:
+        if not self.live or self.asleep or self.changing or t_s < self.paused_until_s:
             return 0
         limit = 1 if self.breaker.state == HALF_OPEN else self.limit
         if (self.load.waiting or 0.0) >= self.settings.max_waiting:

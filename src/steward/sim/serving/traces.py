@@ -106,7 +106,8 @@ def _trace(rows: RequestRows, name: str, asked: RequestOptions) -> RequestTrace:
     keep = keep[: asked.limit]
     if not len(keep):
         reasons = "; ".join(f"{each.reason} ({each.examples[0]})" for each in faults)
-        raise StewardError(f"no row can be used: {reasons}", where=str(rows.file), hint=HINT)
+        problem = f"no row can be used: {reasons}" if reasons else "there are no rows"
+        raise StewardError(problem, where=str(rows.file), hint=HINT)
     found = requests_of(
         name,
         arrival_s=_arrivals(rows, keep, asked),

@@ -18,6 +18,7 @@ SHORT_S = 1.0  # waits that are shorter, and were predicted to be, are not compa
 _KEPT = 30_000  # waits that the bound is from
 _SHOWN = 2000  # waits that the published figures are about
 FIRST_SDS = 1.6  # of the bound before anything was observed: a normal one's 1.28, widened
+_RECENT = 3000.0  # waits after which a distance counts a third
 _FIRST_WEIGHT = 15.0  # turns of the queue that it counts as
 _MEMORY = 50_000.0  # waits that the coverage which steers the bound is about
 _AHEAD = 1500.0  # waits, at least, within which the bound makes up for coverage lost or gained
@@ -43,7 +44,8 @@ class WaitCalibration:
     """Compare predicted waits with those observed, and set the bound from it.
 
     The bound is a quantile of the distances of the last 30,000 waits from their means, in standard
-    deviations. Waits that are predicted while errors of this kind are still unobserved go wrong
+    deviations, of which later ones count more: what is expected gets better as more is learned.
+    Waits that are predicted while errors of this kind are still unobserved go wrong
     alike: however many they are, they tell as much as one. What was observed therefore weighs by
     turns of the queue, each of which begins with the first wait that was predicted after the turn
     before was observed.
@@ -153,16 +155,20 @@ class WaitCalibration:
     def _renew(self) -> None:
         self._renewed_at = self._known
         known = min(self._known, _KEPT)
-        distances = np.sort(self._distances[:known])
+        order = np.argsort(self._distances[:known])
+        distances = self._distances[order]
+        age = (self._known - 1 - order) % _KEPT
+        below = np.concatenate(([0.0], np.cumsum(np.exp(-age / _RECENT))))
+        below /= below[-1]
         turns = self.turns - float(self._turn_of[:known].min()) + 1.0
         weight = turns / (turns + _FIRST_WEIGHT)
-        holds = weight * np.searchsorted(distances, self._open_sds, side="right") / known
+        holds = weight * below[np.searchsorted(distances, self._open_sds, side="right")]
         holds += (1.0 - weight) * ndtr(self._open_sds * (_NORMAL_SDS / FIRST_SDS))
         holds[self._overdue] = 0.0
         surplus = self._surplus + float((holds - self.share).sum())
         level = self.share - surplus / max(_AHEAD, float(len(holds)))
         level = min(max(level, _LEAST_LEVEL), _MOST_LEVEL)
-        observed = float(np.quantile(distances, level))
+        observed = float(distances[np.searchsorted(below[1:-1], level)])
         first = FIRST_SDS / _NORMAL_SDS * float(ndtri(level))
         self.sds = max(first + weight * (observed - first), _LEAST_SDS)
 

@@ -268,13 +268,22 @@ def remaining(tables: LengthTables, group: int, made: float) -> tuple[float, flo
 def doubt(tables: LengthTables, group: int, mean: float, sd: float, widened: float) -> float:
     """Return how far the mean itself may be off, as a share of it.
 
-    By how much tenants and lengths differ, before they are known, is `widened` by a factor.
+    By how much tenants and lengths differ is `widened` by a factor before they are known. With
+    each answer less of that is left: else a bound that is made narrower would widen what it is a
+    multiple of.
     """
-    unknown = _STRENGTH / (tables.total[group] + _STRENGTH)
-    tenant = tables.parent[group]
     ended = tables.total[group]
+    spread = _unknown(ended, widened)
+    tenant = tables.parent[group]
     if tenant >= 0:
         ended = tables.total[tenant]
-        unknown += _STRENGTH / (ended + _STRENGTH)
-    spread = (widened * _GROUPS_DIFFER) ** 2 * unknown
+        spread += _unknown(ended, widened)
     return float((spread + (sd / max(mean, 1.0)) ** 2 / (ended + 4.0)) ** 0.5)
+
+
+@njit
+def _unknown(ended: float, widened: float) -> float:
+    """Return the variance of what sets a group apart from the wider one, as a share squared."""
+    unknown = _STRENGTH / (ended + _STRENGTH)
+    differ = _GROUPS_DIFFER * (1.0 + (widened - 1.0) * unknown)
+    return float(differ * differ * unknown)

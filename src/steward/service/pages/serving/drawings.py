@@ -33,6 +33,8 @@ STATES = {
     "serving": "st-chip-active",
     "starting": "st-chip-waiting",
     "draining": "st-chip-waiting",
+    "asleep": "st-chip-waiting",
+    "swapping": "st-chip-waiting",
     "down": "st-chip-failed",
 }
 

@@ -16,7 +16,7 @@ from steward.model.fabric.topology import SWITCH, FabricTopology
 from steward.sim.fabric.background import SMALL_MIX
 from steward.sim.fabric.build import engine_of
 from steward.sim.fabric.engine import EngineRef, run
-from steward.sim.fabric.traffic import Bundle, Traffic
+from steward.sim.fabric.traffic import Traffic
 from steward.sim.fabric.world import FabricWorld, SimulatedJob, Surroundings
 
 __all__ = ["FABRICS", "PROGRAMS", "Scene", "alone_step_s", "scene", "true_sensitivity"]
@@ -25,8 +25,9 @@ Floats = NDArray[np.float64]
 
 BUFFER_BYTES = 1.5e6  # 120 us at 100 Gbit/s
 LINE = 100 * shapes.GBIT
+LONGER_S = 1e-5
 FABRICS = {
-    "leaf-spine": shapes.leaf_spine(leaves=8, nodes_per_leaf=8, spines=4, oversubscription=3.0),
+    "leaf-spine": shapes.leaf_spine(leaves=8, nodes_per_leaf=8, spines=4, oversubscription=1.5),
     "fat-tree": shapes.fat_tree(8, bytes_per_s=LINE),
     "dragonfly": shapes.dragonfly(groups=6, routers=4, nodes_per_router=3, bytes_per_s=LINE),
 }
@@ -124,7 +125,7 @@ def scene(fabric: str, seed: int, *, seconds: float, jobs: int = 10) -> Scene:
     around = Surroundings(
         seed=int(rng.integers(2**31)),
         table=SMALL_MIX,
-        background_load=0.002,
+        background_load=0.0002,
         seconds=seconds,
         buffer_bytes=BUFFER_BYTES,
         choices=4 if fabric == "dragonfly" else 1,
@@ -160,27 +161,23 @@ def alone_step_s(scene_: Scene, row: int) -> float:
 
 
 def true_sensitivity(scene_: Scene, row: int) -> float:
-    """Return the log of a job's slowdown per millisecond of delay when its links are congested.
+    """Return the log of a job's slowdown per millisecond if its paths took a little longer.
 
-    Each link between switches that it uses is given one competitor that never stops.
+    The job runs alone; each link between switches is made longer by so much.
     """
     job = replace(scene_.jobs[row], begin_s=0.0)
-    calm = FabricWorld(scene_.fabric, [job], replace(scene_.around, background_load=0.0))
-    program = calm.programs[0]
+    program = FabricWorld(
+        scene_.fabric, [job], replace(scene_.around, background_load=0.0)
+    ).programs[0]
+    links = scene_.fabric.links
     kind = scene_.fabric.vertices.kind
-    ends = kind[scene_.fabric.links.source], kind[scene_.fabric.links.target]
-    between = (ends[0] == SWITCH) & (ends[1] == SWITCH)
-    paths = [path for phase in program.phases for path in phase.paths]
-    used = {int(link) for path in paths for link in path}
-    used |= {int(x) for p in program.phases for b in p.bundles for x in b.variants[0]}
-    links = np.array([link for link in sorted(used) if between[link]], np.int64)
-    flows = [Bundle(volume=1e18, variants=(np.array([link]),)) for link in links]
+    between = (kind[links.source] == SWITCH) & (kind[links.target] == SWITCH)
     steps: list[float] = []
-    for others in ([], flows):
-        traffic = Traffic(jobs=[program], flows=others, begin_s=np.zeros(len(others)))
-        engine = engine_of(scene_.fabric, traffic, buffer_bytes=BUFFER_BYTES)
+    for longer_s in (0.0, LONGER_S):
+        engine = engine_of(scene_.fabric, Traffic(jobs=[program]), buffer_bytes=BUFFER_BYTES)
+        engine.delay_s[between] += longer_s
         run(EngineRef(*engine), 40 * job.compute_s + 1.0, 2**62)
         steps.append(float(engine.step_sum_s[0] / max(engine.step_count[0], 1)))
-    wait_ms = BUFFER_BYTES / scene_.fabric.links.bytes_per_s * 1e3
-    added_ms = max(float(sum(wait_ms[x] for x in path if between[x])) for path in paths)
+    paths = [path for phase in program.phases for path in phase.paths]
+    added_ms = max(float(between[path].sum()) for path in paths) * LONGER_S * 1e3
     return float(np.log(steps[1] / steps[0]) / added_ms) if added_ms > 0 else float("nan")

@@ -12,7 +12,9 @@ from steward.model.fabric.view import ApplicationColumns, FabricView
 __all__ = ["Traits", "cap_loss", "delay_prior", "line_rate", "traits_of"]
 
 Floats = NDArray[np.float64]
-LEAST = 0.02  # per unit of 1/share - 1: a cap costs something even where all of it should be hidden
+LEAST = (
+    0.005  # per unit of 1/share - 1: a cap costs something even where all of it should be hidden
+)
 
 
 class Traits(NamedTuple):

@@ -257,17 +257,13 @@ class FabricWorld:
         )
 
     def _use(self, rate: Floats) -> UseColumns:
-        pairs = [
-            (at, link, rate[at] * per_step[link])
-            for at, per_step in enumerate(self._per_step)
-            for link in np.flatnonzero(per_step)
-            if rate[at] > 0
-        ]
-        table = np.array(pairs, np.float64).reshape(-1, 3)
+        links = [np.flatnonzero(per_step) for per_step in self._per_step]
+        runs = [at for at in range(len(self.jobs)) if rate[at] > 0]
+        sent = [self._per_step[at][links[at]] * rate[at] for at in runs]
         return UseColumns(
-            application=table[:, 0].astype(np.int64),
-            link=table[:, 1].astype(np.int64),
-            bytes_per_s=table[:, 2],
+            application=np.repeat(runs, [len(links[at]) for at in runs]).astype(np.int64),
+            link=np.concatenate([links[at] for at in runs] or [np.zeros(0, np.int64)]),
+            bytes_per_s=np.concatenate(sent or [np.zeros(0)]),
         )
 
     # -- acting --------------------------------------------------------------------------------
@@ -365,7 +361,7 @@ def _traits(
     line = float(np.nanmax(topology.links.bytes_per_s))
     send_s = (
         sum(
-            max((each.volume * each.per_node for each in phase.bundles), default=0.0)
+            sum(each.volume * each.per_node for each in phase.bundles)
             for phase in program.phases
             if phase.kind != LATENCY
         )

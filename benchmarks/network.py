@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from network_scenes import FABRICS, PROGRAMS, Scene, alone_step_s, scene, true_sensitivity
 from network_tc import measure
-from numpy.typing import NDArray
 from report import bar, finish, progress, quick
-
 from steward.decide.fabric import FABRIC_POLICIES
 from steward.learn.estimators.delay_sensitivity import DelaySensitivity
 from steward.model.fabric.traits import cap_loss, traits_of
@@ -96,17 +96,13 @@ def _trained(seeds: Sequence[int]) -> dict[str, Any]:
             world, rng = drawn.world(), np.random.default_rng(seed)
             for turn in range(48):
                 world.advance(TURN_S)
-                estimator.learn(_named(world.view(), fabric, seed), ())
+                estimator.learn(world.view(), ())
                 if turn % 4 == 3:
                     for row in range(len(drawn.jobs)):
                         share = rng.choice([1.0, 1.0, 0.7, 0.5, 0.3])
                         world.cap(row, np.inf if share == 1.0 else share * 12.5e9)
         progress(f"trained on {fabric}")
     return estimator.save_state()
-
-
-def _named(view: FabricView, *_: object) -> FabricView:
-    return view
 
 
 def _run(policy: str, drawn: Scene, alone: Floats, truth: Floats, state: dict[str, Any]) -> _Run:

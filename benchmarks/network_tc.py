@@ -14,7 +14,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the bed that real tests use
 
 from beds.traffic_bed import BULK_PORT, TARGET, traffic_bed
-
 from steward.act.fabric.traffic_control import TrafficControl
 from steward.clients.linux.traffic import Match, TrafficShaper
 from steward.model.actions import Throttle

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 import numpy as np
-from report import bar, finish, progress, quick
 
+from report import bar, finish, progress, quick
 from steward.model.fabric import shapes
 from steward.model.fabric.routes import Routes
 from steward.model.fabric.topology import FabricTopology

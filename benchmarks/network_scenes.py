@@ -1,8 +1,4 @@
-"""Scenes for benchmarks/network.py: fabrics, programs, and jobs placed on them at random.
-
-Programs are of six kinds that differ in what congestion and caps do to them. How much each computes
-and sends is drawn anew for every scene, so a program is never met twice alike.
-"""
+"""Scenes for benchmarks/network.py: three fabrics, and jobs placed on them at random."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from steward.model.fabric.topology import SWITCH, FabricTopology
 from steward.sim.fabric.background import SMALL_MIX
 from steward.sim.fabric.build import engine_of
 from steward.sim.fabric.engine import EngineRef, run
+from steward.sim.fabric.programs import PROGRAMS, drawn_jobs
 from steward.sim.fabric.traffic import Traffic
 from steward.sim.fabric.world import FabricWorld, SimulatedJob, Surroundings
 
@@ -30,70 +27,6 @@ FABRICS = {
     "leaf-spine": shapes.leaf_spine(leaves=8, nodes_per_leaf=8, spines=4, oversubscription=1.5),
     "fat-tree": shapes.fat_tree(8, bytes_per_s=LINE),
     "dragonfly": shapes.dragonfly(groups=6, routers=4, nodes_per_router=3, bytes_per_s=LINE),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """What jobs of one program have in common; times and volumes are centres of what is drawn."""
-
-    collective: str
-    compute_s: float
-    send_share: float  # time of sending alone at line rate, against computing
-    messages: float
-    overlap: float
-    sensitive: bool
-
-
-PROGRAMS = {
-    "pretrain": Program(
-        collective="ring",
-        compute_s=0.20,
-        send_share=0.35,
-        messages=20,
-        overlap=0.92,
-        sensitive=False,
-    ),
-    "ingest": Program(
-        collective="pipeline",
-        compute_s=0.30,
-        send_share=0.45,
-        messages=5,
-        overlap=0.95,
-        sensitive=False,
-    ),
-    "finetune": Program(
-        collective="ring",
-        compute_s=0.12,
-        send_share=0.40,
-        messages=30,
-        overlap=0.05,
-        sensitive=True,
-    ),
-    "moe": Program(
-        collective="all-to-all",
-        compute_s=0.10,
-        send_share=0.25,
-        messages=100,
-        overlap=0.1,
-        sensitive=True,
-    ),
-    "lattice": Program(
-        collective="ring",
-        compute_s=0.05,
-        send_share=0.01,
-        messages=900,
-        overlap=0.0,
-        sensitive=True,
-    ),
-    "stencil": Program(
-        collective="pipeline",
-        compute_s=0.08,
-        send_share=0.03,
-        messages=250,
-        overlap=0.2,
-        sensitive=True,
-    ),
 }
 
 
@@ -114,14 +47,7 @@ def scene(fabric: str, seed: int, *, seconds: float, jobs: int = 10) -> Scene:
     """Draw a scene: jobs of all programs, spread over the nodes."""
     rng = np.random.default_rng([seed, sorted(FABRICS).index(fabric)])
     topology = FABRICS[fabric]
-    nodes = [topology.vertices.names[at] for at in rng.permutation(topology.endpoints)]
-    names = list(PROGRAMS)
-    chosen = [*names, *rng.choice(names, jobs - len(names), p=[0.3, 0.2, 0.1, 0.1, 0.2, 0.1])]
-    each = len(nodes) // jobs
-    made = [
-        _job(f"{name}-{at}", str(name), tuple(nodes[at * each : (at + 1) * each]), rng)
-        for at, name in enumerate(chosen)
-    ]
+    made = drawn_jobs(topology, jobs, rng)
     around = Surroundings(
         seed=int(rng.integers(2**31)),
         table=SMALL_MIX,
@@ -131,25 +57,7 @@ def scene(fabric: str, seed: int, *, seconds: float, jobs: int = 10) -> Scene:
         choices=4 if fabric == "dragonfly" else 1,
         detours=fabric == "dragonfly",
     )
-    return Scene(topology, tuple(made), around)
-
-
-def _job(name: str, program: str, nodes: tuple[str, ...], rng: np.random.Generator) -> SimulatedJob:
-    kind = PROGRAMS[program]
-    jitter = np.exp(rng.normal(0.0, 0.2, 3))
-    compute_s = kind.compute_s * jitter[0]
-    rounds = 2 * (len(nodes) - 1) / len(nodes) if kind.collective == "ring" else 1.0
-    return SimulatedJob(
-        name=name,
-        application=program,
-        nodes=nodes,
-        compute_s=compute_s,
-        collective=kind.collective,
-        volume=kind.send_share * jitter[1] * compute_s * LINE / rounds,
-        messages=round(kind.messages * jitter[2]),
-        overlap=kind.overlap,
-        begin_s=float(rng.uniform(0.0, 1.0)),
-    )
+    return Scene(topology, made, around)
 
 
 def alone_step_s(scene_: Scene, row: int) -> float:

@@ -131,7 +131,7 @@ def _all_to_all(wiring: Wiring, nodes: Ints, volume: float, _: Sequence[Ints]) -
 def _hierarchical(
     wiring: Wiring, nodes: Ints, volume: float, groups: Sequence[Ints]
 ) -> tuple[Phase, ...]:
-    """Return rings inside groups, then one ring of each place over all groups, then inside again."""
+    """Return rings inside groups, one of each place over all groups, and inside again."""
     parts = [each for each in groups if len(each)]
     size = min((len(each) for each in parts), default=0)
     if len(parts) < 2 or size < 2:

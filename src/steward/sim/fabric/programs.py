@@ -100,7 +100,9 @@ def drawn_jobs(
     )
 
 
-def _job(name: str, program: str, nodes: tuple[str, ...], rng: np.random.Generator) -> SimulatedJob:
+def _job(
+    name: str, program: str, nodes: tuple[str, ...], line: float, rng: np.random.Generator
+) -> SimulatedJob:
     kind = PROGRAMS[program]
     jitter = np.exp(rng.normal(0.0, 0.2, 3))
     compute_s = kind.compute_s * jitter[0]

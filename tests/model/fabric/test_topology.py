@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -206,6 +207,6 @@ def test_each_two_groups_of_a_dragonfly_share_one_cable() -> None:
         lambda: shapes.dragonfly(groups=0),
     ],
 )
-def test_a_shape_that_cannot_be_built_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_a_shape_that_cannot_be_built_is_refused(make: Callable[[], FabricTopology]) -> None:
     with pytest.raises(StewardError):
         make()

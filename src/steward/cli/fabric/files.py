@@ -21,7 +21,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         help="A topology: Slurm's topology.conf or .yaml, a topograph model, ibnetdiscover, "
-        "lldpctl (json or keyvalue), kubectl get nodes -o json, nvidia-smi topo -m, Lingjun's table.",
+        "lldpctl (json or keyvalue), kubectl get nodes -o json, nvidia-smi topo -m, Lingjun's.",
     ),
 ]
 Form = Annotated[

@@ -228,7 +228,7 @@ def class_number(name: str) -> int:
     return 2 + int.from_bytes(digest, "big") % 65_533
 
 
-_UNITS = {"Gbit": 1e9, "Mbit": 1e6, "Kbit": 1e3, "bit": 1.0, "gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
+_UNITS = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3, "bit": 1.0}  # the longest first
 
 
 def _rate(text: str) -> float:
@@ -238,7 +238,7 @@ def _rate(text: str) -> float:
     (2500000.0, 100.0, 187500.0)
     """
     for unit, bits in _UNITS.items():
-        number = text.removesuffix(unit)
-        if number != text:
+        number = text.lower().removesuffix(unit)
+        if number != text.lower():
             return float(number) * bits / 8
     return float("nan")

@@ -37,8 +37,8 @@ print("ready", flush=True)
 while sys.stdin.readline(): print(total, flush=True)
 """
 _SEND = """
-import os, socket, sys
-if len(sys.argv) > 1: open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+import socket, sys
+sys.stdin.readline()  # a socket belongs to the cgroup that it is made in
 link = socket.create_connection(("10.78.0.1", 5001)); block = b"x" * 65536
 print("ready", flush=True)
 while True: link.sendall(block)
@@ -85,8 +85,13 @@ class TrafficBed:
 
     def send(self, cgroup: str = "") -> None:
         """Send as fast as it goes, until the bed is closed."""
-        child = self._start(self.sender, _SEND, *([cgroup] if cgroup else []))
+        child = self._start(self.sender, _SEND)
+        assert child.stdin is not None
         assert child.stdout is not None
+        if cgroup:
+            (Path(cgroup) / "cgroup.procs").write_text(str(child.pid), encoding="utf-8")
+        child.stdin.write("\n")
+        child.stdin.flush()
         assert child.stdout.readline().strip() == "ready"
 
     def received(self) -> int:

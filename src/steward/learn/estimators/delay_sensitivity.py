@@ -128,6 +128,8 @@ class DelaySensitivity:
     def _look_at_all(self) -> None:
         """Fit what applications have in common: weights of traits, spread around them, noise."""
         names = list(self._programs)
+        if not names:
+            return
         for _ in range(3):
             found = [self.posterior(name) for name in names]
             traits = np.array([self._programs[name].traits for name in names])

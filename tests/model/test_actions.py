@@ -10,6 +10,7 @@ import pytest
 from factories import finding, job, loan, node, view
 from steward.model.actions import (
     ACTIONS,
+    FABRIC_ACTIONS,
     PLANNING_ACTIONS,
     SERVING_ACTIONS,
     Budget,
@@ -34,7 +35,7 @@ from steward.model.job import Checkpointing, JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import YARDSTICKS
 
-OTHERS = (*PLANNING_ACTIONS, *SERVING_ACTIONS)
+OTHERS = (*FABRIC_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
 OF_CLUSTERS = sorted(name for name, cls in ACTIONS.items() if cls not in OTHERS)
 GPU, OTHER = GpuId("n1/gpu0"), GpuId("n1/gpu1")
 J1, J2, N1 = JobId("j1"), JobId("j2"), NodeId("n1")

@@ -87,6 +87,8 @@ def phase_probability(phase: str) -> str:
 class About(Enum):
     """Which table of the view a column runs along; `WHOLE` columns have one row."""
 
+    APPLICATIONS = "applications"
+    LINKS = "links"
     GPUS = "gpus"
     JOBS = "jobs"
     TENANTS = "tenants"

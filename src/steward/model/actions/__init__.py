@@ -25,6 +25,7 @@ from steward.model.actions.migrate import Migrate
 from steward.model.actions.move_job import MoveJob
 from steward.model.actions.preempt import Preempt
 from steward.model.actions.recalibrate import Recalibrate
+from steward.model.actions.release import Release
 from steward.model.actions.reprioritise import Reprioritise
 from steward.model.actions.reset import Reset
 from steward.model.actions.resize import Resize
@@ -38,10 +39,12 @@ from steward.model.actions.start_campaign import StartCampaign
 from steward.model.actions.start_instance import StartInstance
 from steward.model.actions.swap_model import SwapModel
 from steward.model.actions.tell import OPERATORS, Tell
+from steward.model.actions.throttle import Throttle
 from steward.model.actions.undrain import Undrain
 
 __all__ = [
     "ACTIONS",
+    "FABRIC_ACTIONS",
     "OPERATORS",
     "PLANNING_ACTIONS",
     "SERVING_ACTIONS",
@@ -52,12 +55,14 @@ __all__ = [
     "Drain",
     "DrainInstance",
     "EndCopy",
+    "FabricAction",
     "Lend",
     "Migrate",
     "MoveJob",
     "PlanningAction",
     "Preempt",
     "Recalibrate",
+    "Release",
     "Reprioritise",
     "Reset",
     "Resize",
@@ -72,10 +77,12 @@ __all__ = [
     "StartInstance",
     "SwapModel",
     "Tell",
+    "Throttle",
     "Undrain",
     "domain_of",
 ]
 
+FabricAction = Release | Throttle
 PlanningAction = EndCopy | MoveJob | Recalibrate | StartCampaign
 ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
@@ -89,6 +96,7 @@ Action = (
     | MoveJob
     | Preempt
     | Recalibrate
+    | Release
     | Reprioritise
     | Reset
     | Resize
@@ -102,11 +110,13 @@ Action = (
     | StartInstance
     | SwapModel
     | Tell
+    | Throttle
     | Undrain
 )
 ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
+FABRIC_ACTIONS: tuple[type[FabricAction], ...] = get_args(FabricAction)
 PLANNING_ACTIONS: tuple[type[PlanningAction], ...] = get_args(PlanningAction)
 SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
 
@@ -116,6 +126,8 @@ def domain_of(action: Action) -> str:
 
     Loops of several domains share a journal: each takes up what is its own.
     """
+    if isinstance(action, FABRIC_ACTIONS):
+        return "fabric"
     if isinstance(action, PLANNING_ACTIONS):
         return "planning"
     return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

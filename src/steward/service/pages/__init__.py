@@ -21,6 +21,7 @@ from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
 from steward.service.pages.cluster import cluster_page
 from steward.service.pages.decisions import decision_page, decisions_page
+from steward.service.pages.fabric import fabric_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.jobs import JobReader, job_page, jobs_page
@@ -104,6 +105,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
         _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
         _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
         _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
+        _Page("/fabric", "/fabric", "Fabric", lambda visit, _: fabric_page(visit)),
         _Page("/plan", "/plan", "Plan", lambda visit, _: plan_page(visit, outlook)),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),

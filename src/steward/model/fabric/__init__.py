@@ -1,0 +1,1 @@
+"""The words of the fabric domain: topologies, routes, and one moment of links and applications."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import inf
 
 from pydantic import Field
 
@@ -95,7 +96,7 @@ def plans(records: Records, asked: PlanArguments) -> Reply:
             "Nothing that is known can do this.", *(f"{each}." for each in plan.relax[:2])
         )
     told = [*_choice(plan.front[0], run_time, "The recommended place is")]
-    cheapest = min(plan.front, key=lambda each: each.usd.mid)
+    cheapest = min(plan.front, key=_usd)
     if cheapest is not plan.front[0]:
         told += _choice(cheapest, run_time, "The cheapest is")
     return Reply(sentences=(*told, *(Sentence(text=f"{each}.") for each in missing[:2])))
@@ -113,13 +114,17 @@ def _choice(best: Choice, run_time: str, words: str) -> Iterator[Sentence]:
 
     facts = {
         "place": fact("place", f"{best.site}/{best.queue}"),
-        "cost": fact("cost", best.usd.mid, "USD"),
+        "cost": fact("cost", _usd(best), "USD") if best.usd else fact("cost", "an unknown cost"),
         "asked": fact("asked", run_time, "text"),
         "end": fact("ends", best.end_s.mid, "time"),
     }
     yield say(
         f"{words} {{place}}, for {{cost}}; it would end around {{end}} (asked: {{asked}}).", **facts
     )
+
+
+def _usd(choice: Choice) -> float:
+    return choice.usd.mid if choice.usd is not None else inf
 
 
 def docs(records: Records, asked: DocsArguments) -> Reply:

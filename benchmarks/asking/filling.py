@@ -17,7 +17,9 @@ def slots_of(world: World, dice: random.Random) -> dict[str, str]:
     truth = world.truth
     busy = [job for job in truth.running if job not in truth.idle]
     return {
-        "waiting_job": dice.choice(sorted({*truth.waiting} - {loan.borrower for loan in truth.loans})),
+        "waiting_job": dice.choice(
+            sorted({*truth.waiting} - {loan.borrower for loan in truth.loans})
+        ),
         "running_job": dice.choice(busy),
         "idle_job": dice.choice(truth.idle),
         "user": dice.choice([u for u in USERS if any(j.user == u for j in truth.running.values())]),

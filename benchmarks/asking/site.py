@@ -38,7 +38,11 @@ __all__ = ["INJECTIONS", "Truth", "World", "build"]
 NOW_S = 1_790_000_000.0 // 3600 * 3600
 DAY_S, HOUR_S = 86_400.0, 3600.0
 A100 = GpuModel(
-    name="A100-SXM4-40GB", generation="ampere", memory_bytes=40 * GIB, idle_watts=55.0, max_watts=400.0
+    name="A100-SXM4-40GB",
+    generation="ampere",
+    memory_bytes=40 * GIB,
+    idle_watts=55.0,
+    max_watts=400.0,
 )
 TENANTS = ("vision", "speech", "genomics", "physics", "nlp", "robotics")
 USERS = (
@@ -109,8 +113,14 @@ def build(folder: Path, *, days: int = 30, step_s: float = 120.0, seed: int = 7)
         cluster=cluster_snapshot(view),
         scheduler=POLICIES["easy-backfill"](),
         status=LoopStatus(
-            turns=1234, t_s=NOW_S, last_turn_s=0.1, last_decided_s=0.1, autonomy=Autonomy.APPROVE,
-            breaker="closed", faults=(), behind_s=0.0,
+            turns=1234,
+            t_s=NOW_S,
+            last_turn_s=0.1,
+            last_decided_s=0.1,
+            autonomy=Autonomy.APPROVE,
+            breaker="closed",
+            faults=(),
+            behind_s=0.0,
         ),
         version="0.1.0",
         rules=_rules(truth),
@@ -145,7 +155,9 @@ def _view(truth: Truth, dice: random.Random) -> ClusterView:
     moment.fold(
         Observation(
             cluster=Cluster(id="bench", nodes=nodes),
-            tenants=tuple(Tenant(id=TenantId(t), guaranteed_gpus=100 + 20 * i) for i, t in enumerate(TENANTS)),
+            tenants=tuple(
+                Tenant(id=TenantId(t), guaranteed_gpus=100 + 20 * i) for i, t in enumerate(TENANTS)
+            ),
             jobs=tuple(made),
             loans=tuple(truth.loans),
             health={GpuId(gpu): Health.BAD for gpu in truth.failed},
@@ -159,11 +171,15 @@ def _view(truth: Truth, dice: random.Random) -> ClusterView:
 
 
 def _node(name: str) -> Node:
-    gpus = tuple(Gpu(id=GpuId(f"{name}/gpu{i}"), node=NodeId(name), index=i, model=A100) for i in range(8))
+    gpus = tuple(
+        Gpu(id=GpuId(f"{name}/gpu{i}"), node=NodeId(name), index=i, model=A100) for i in range(8)
+    )
     return Node(id=NodeId(name), gpus=gpus, cpus=128, memory_bytes=1024 * GIB)
 
 
-def _job(number: int, dice: random.Random, *, gpus: tuple[GpuId, ...], start_s: float | None) -> Job:
+def _job(
+    number: int, dice: random.Random, *, gpus: tuple[GpuId, ...], start_s: float | None
+) -> Job:
     tenant = dice.choice(TENANTS)
     waited_s = dice.uniform(60, 200_000)
     injected = dice.random() < 0.1
@@ -187,14 +203,25 @@ def _loans(truth: Truth, dice: random.Random) -> list[Loan]:
     for place, owner in enumerate(truth.idle[:4]):
         gpus = truth.running[owner].gpus[:1]
         id_ = DecisionId(stable_id("d", "loan", owner))
-        lent.append(Loan(id=id_, owner=JobId(owner), borrower=JobId(waiting[-1 - place]), gpus=gpus, since_s=NOW_S - dice.randint(300, 3000)))
+        lent.append(
+            Loan(
+                id=id_,
+                owner=JobId(owner),
+                borrower=JobId(waiting[-1 - place]),
+                gpus=gpus,
+                since_s=NOW_S - dice.randint(300, 3000),
+            )
+        )
     return lent
 
 
 def _uses(nodes: tuple[Node, ...], truth: Truth, t_s: float) -> pl.DataFrame:
     ids = [gpu.id for node in nodes for gpu in node.gpus]
     idle = {gpu for job in truth.idle for gpu in truth.running[job].gpus}
-    busy = [0.0 if gpu in idle or gpu not in truth.owner else 0.5 + (hash_of(gpu) % 45) / 100 for gpu in ids]
+    busy = [
+        0.0 if gpu in idle or gpu not in truth.owner else 0.5 + (hash_of(gpu) % 45) / 100
+        for gpu in ids
+    ]
     return pl.DataFrame({"t_s": [t_s] * len(ids), "entity": ids, "gpu.busy_share": busy})
 
 
@@ -206,15 +233,35 @@ def hash_of(text: str) -> int:
 def _left(view: ClusterView, truth: Truth, dice: random.Random) -> ForecastColumn:
     mid = np.array([dice.uniform(600, 30_000) for _ in view.jobs.ids])
     truth.left_s = {str(id_): float(value) for id_, value in zip(view.jobs.ids, mid, strict=True)}
-    return ForecastColumn(about=About.JOBS, quantity=RUN_LEFT_S, low=mid * 0.6, mid=mid, high=mid * 1.7, basis="bench")
+    return ForecastColumn(
+        about=About.JOBS, quantity=RUN_LEFT_S, low=mid * 0.6, mid=mid, high=mid * 1.7, basis="bench"
+    )
 
 
 def _rules(truth: Truth) -> tuple[tuple[RuleStanding, RuleStats], ...]:
     del truth
     rows = []
     for place, id_ in enumerate(RULES):
-        rule = Rule(id=id_, key=id_, hash="x", root=RuleNode(kind="set", clauses=()), title=f"Rule {id_} looks for trouble" if place else INJECTIONS[0], cause="a cause", mitigation="look at it")
-        stats = RuleStats(rule=id_, fired=100 - 7 * place, findings=40 - place, decisions=10, met=6, missed=2, judged=8, weight=0.9 - 0.2 * place, retire=place == 3)
+        rule = Rule(
+            id=id_,
+            key=id_,
+            hash="x",
+            root=RuleNode(kind="set", clauses=()),
+            title=f"Rule {id_} looks for trouble" if place else INJECTIONS[0],
+            cause="a cause",
+            mitigation="look at it",
+        )
+        stats = RuleStats(
+            rule=id_,
+            fired=100 - 7 * place,
+            findings=40 - place,
+            decisions=10,
+            met=6,
+            missed=2,
+            judged=8,
+            weight=0.9 - 0.2 * place,
+            retire=place == 3,
+        )
         rows.append((RuleStanding(id=id_, state=RuleState.ON, rule=rule), stats))
     return tuple(rows)
 
@@ -222,7 +269,9 @@ def _rules(truth: Truth) -> tuple[tuple[RuleStanding, RuleStats], ...]:
 # -- the past --------------------------------------------------------------------------------------
 
 
-def _write_past(journal: Journal, truth: Truth, view: ClusterView, dice: random.Random, days: int) -> None:
+def _write_past(
+    journal: Journal, truth: Truth, view: ClusterView, dice: random.Random, days: int
+) -> None:
     values: list[Record] = []
     gpus = [str(each) for each in view.gpus.ids]
     for day in range(days):
@@ -230,7 +279,10 @@ def _write_past(journal: Journal, truth: Truth, view: ClusterView, dice: random.
             t_s = NOW_S - (days - day) * DAY_S + place * DAY_S / 400
             found = _finding(len(truth.findings), t_s, dice, gpus)
             truth.findings.append(found)
-            values += [found, Recurrence(finding=found.id, rule=found.rule, from_s=t_s, t_s=t_s + 60, hits=2)]
+            values += [
+                found,
+                Recurrence(finding=found.id, rule=found.rule, from_s=t_s, t_s=t_s + 60, hits=2),
+            ]
             if place % 2 == 0:
                 values += _decided(found, truth, dice, t_s + 1)
         journal.append(values)
@@ -241,7 +293,9 @@ def _finding(number: int, t_s: float, dice: random.Random, gpus: list[str]) -> F
     gpu = dice.choice(gpus)
     rule = dice.choice(RULES)
     injected = number % 120 == 0
-    line = Quote(t_s=t_s, text=INJECTIONS[number // 120 % len(INJECTIONS)], stream="kern.log", entity=gpu)
+    line = Quote(
+        t_s=t_s, text=INJECTIONS[number // 120 % len(INJECTIONS)], stream="kern.log", entity=gpu
+    )
     severity = dice.choices((Severity.FAULT, Severity.WASTE, Severity.NOTE), (1, 20, 4))[0]
     return Finding(
         id=FindingId(stable_id("f", "bench", number)),
@@ -251,7 +305,11 @@ def _finding(number: int, t_s: float, dice: random.Random, gpus: list[str]) -> F
         title=line.text if injected else f"{gpu} looks odd",
         severity=severity,
         since_s=t_s - 300,
-        evidence=(Evidence(entity=gpu, metric="gpu.busy_share", from_s=t_s - 300, to_s=t_s, says="below 5 %"),),
+        evidence=(
+            Evidence(
+                entity=gpu, metric="gpu.busy_share", from_s=t_s - 300, to_s=t_s, says="below 5 %"
+            ),
+        ),
         gpus=(GpuId(gpu),),
         quotes=(line,) if injected else (),
     )
@@ -267,7 +325,9 @@ def _decided(found: Finding, truth: Truth, dice: random.Random, t_s: float) -> l
         id=id_,
         t_s=t_s,
         policy="lend-idle" if lends else "drain-faulty",
-        action=Lend(gpus=found.gpus, owner=JobId(owner), borrower=JobId(borrower)) if lends else Drain(node=NodeId(node), gpus=found.gpus),
+        action=Lend(gpus=found.gpus, owner=JobId(owner), borrower=JobId(borrower))
+        if lends
+        else Drain(node=NodeId(node), gpus=found.gpus),
         because=f"{found.subject} is idle and job {borrower} fits",
         findings=(found.id,),
         expects=Expectation(low=500.0, mid=1500.0, high=2500.0),
@@ -279,7 +339,10 @@ def _decided(found: Finding, truth: Truth, dice: random.Random, t_s: float) -> l
     if NOW_S - t_s < 1500:
         truth.pending.append(id_)
         return [made, Verdict(decision=id_, t_s=t_s, ruling=Ruling.ASK, why="autonomy is approve")]
-    told: list[Record] = [made, Verdict(decision=id_, t_s=t_s, ruling=Ruling.ASK, why="autonomy is approve")]
+    told: list[Record] = [
+        made,
+        Verdict(decision=id_, t_s=t_s, ruling=Ruling.ASK, why="autonomy is approve"),
+    ]
     told.append(Choice(decision=id_, t_s=t_s + 5, choice="approve", user="ann"))
     told.append(Receipt(decision=id_, t_s=t_s + 10, result="done", gpus=found.gpus, text="done"))
     if lends:
@@ -291,9 +354,16 @@ def _decided(found: Finding, truth: Truth, dice: random.Random, t_s: float) -> l
 
 def _outcome(id_: DecisionId, t_s: float, gained: float) -> Outcome:
     return Outcome(
-        decision=id_, t_s=t_s + 611, from_s=t_s + 10, to_s=t_s + 610,
+        decision=id_,
+        t_s=t_s + 611,
+        from_s=t_s + 10,
+        to_s=t_s + 610,
         gained=Interval(low=gained * 0.8, mid=gained, high=gained * 1.2),
-        expected=1500.0, final=True, text="measured", lent=600.0, idle_watts=60.0,
+        expected=1500.0,
+        final=True,
+        text="measured",
+        lent=600.0,
+        idle_watts=60.0,
     )
 
 

@@ -15,7 +15,7 @@ from steward.model.job import Job, JobState
 from steward.model.view import ClusterView
 from steward.ports import Policy
 
-__all__ = ["CASES", "Case", "Replayed", "look_ahead"]
+__all__ = ["CASES", "MOST_STEPS", "Case", "Replayed", "look_ahead"]
 
 Case = Literal["low", "mid", "high"]
 CASES: tuple[Case, ...] = ("low", "mid", "high")
@@ -40,7 +40,13 @@ class Replayed:
 
 
 def look_ahead(
-    policy: Policy[ClusterView], view: ClusterView, job: JobId, *, case: Case, stops: bool
+    policy: Policy[ClusterView],
+    view: ClusterView,
+    job: JobId,
+    *,
+    case: Case,
+    stops: bool,
+    most_steps: int = MOST_STEPS,
 ) -> Replayed:
     """Replay what comes, with all run times low, likely or high, until a job starts."""
     ends = _Ends(view=view, case=case, supposed=SupposedMoment(view))
@@ -49,7 +55,7 @@ def look_ahead(
         if each.state is JobState.RUNNING:
             ends.expect(each)
     steps = 0
-    while steps < MOST_STEPS:
+    while steps < most_steps:
         started = supposed.carry_out(supposed.decided(policy, stops=stops))
         before += started
         if job in started:
@@ -65,7 +71,7 @@ def look_ahead(
         before=tuple(before[: before.index(job)] if starts else before),
         unknown=tuple(ends.unknown),
         starts=starts,
-        beyond=not starts and steps == MOST_STEPS,
+        beyond=not starts and steps == most_steps,
     )
 
 

@@ -22,6 +22,7 @@ from steward.questions.tools.sources import fact_at, journal_source, no_such
 __all__ = ["JobArguments", "jobs"]
 
 MOST_NAMED = 5
+STEPS_AHEAD = 12  # ends of other jobs: an answer takes milliseconds, the job's page looks further
 
 AboutJob = Literal["status", "why", "start", "finish", "use", "place", "list"]
 
@@ -148,9 +149,7 @@ def _why(about: _About) -> Reply:
     found = _prospect(about)
     if isinstance(found, str):
         return Reply(sentences=(*_status(about).sentences[:1], Sentence(text=found)))
-    return Reply(
-        sentences=(_summary(about, found), *_limits(about, found), *_changes(about, found))
-    )
+    return Reply(sentences=(_summary(about, found), *_limits(about, found)))
 
 
 def _prospect(about: _About) -> Prospect | str:
@@ -160,7 +159,14 @@ def _prospect(about: _About) -> Prospect | str:
             "Why is not known: steward's own policies start no jobs here, the site's engine does."
         )
     try:
-        return prospect_of(policy, about.view, JobId(about.id), stops=about.records.stops)
+        return prospect_of(
+            policy,
+            about.view,
+            JobId(about.id),
+            stops=about.records.stops,
+            most_steps=STEPS_AHEAD,
+            with_changes=False,
+        )
     except StewardError as fault:
         return f"Why is not known: {fault.problem}."
 
@@ -178,7 +184,8 @@ def _summary(about: _About, found: Prospect) -> Sentence:
         return say(text, job=job, **room)
     if found.ahead:
         ahead = about.fact("jobs ahead of it", len(found.ahead), "jobs")
-        return say("Job {job} waits behind {ahead}.", job=job, ahead=ahead)
+        word = "at least " if found.starts.beyond else ""
+        return say(f"Job {{job}} waits behind {word}{{ahead}}.", job=job, ahead=ahead)
     return say("Job {job} waits for GPUs that others hold.", job=job)
 
 
@@ -190,12 +197,6 @@ def _limits(about: _About, found: Prospect) -> Iterator[Sentence]:
     if first:
         names = ", ".join(each.text for each in first)
         yield Sentence(text=f"First in line before it: {names}.", facts=tuple(first))
-
-
-def _changes(about: _About, found: Prospect) -> Iterator[Sentence]:
-    for each in found.changes[:2]:
-        change = about.fact("what would start it now", each.text, "text")
-        yield say("It would start now with this change: {change}.", change=change)
 
 
 def _start(about: _About) -> Reply:

@@ -78,15 +78,25 @@ def concept_of(word: str) -> frozenset[str]:
         return known[word]
     if word in _others("plain"):
         return frozenset()
-    most = 0 if len(word) < 4 else 1 if len(word) < 8 else 2
     best: tuple[int, str] | None = None
     for each in (*known, *_others("plain")):
-        if abs(len(each) - len(word)) > most or len(each) < 3 or each[0] != word[0]:
-            continue
-        far = _distance(word, each, most)
-        if far <= most and (best is None or (far, each) < best):
-            best = (far, each)
+        most = _mistakes(word, each)
+        if most:
+            far = _distance(word, each, most)
+            if far <= most and (best is None or (far, each) < best):
+                best = (far, each)
     return known.get(best[1], frozenset({"PLAIN"})) if best is not None else frozenset()
+
+
+def _mistakes(word: str, meant: str) -> int:
+    """Return how many mistakes are allowed: short words are often other words, not mistyped ones."""
+    if len(meant) < 4 or meant[0] != word[0] or abs(len(meant) - len(word)) > 2:
+        return 0
+    if len(word) >= 8:
+        return 2
+    swapped = sorted(word) == sorted(meant)
+    left_out = len(word) == len(meant) - 1
+    return int(len(word) >= 5 or swapped or (left_out and len(word) >= 3))
 
 
 def _distance(one: str, other: str, most: int) -> int:

@@ -26,17 +26,17 @@ _HOURS = re.compile(
     r"\b(\d{1,5}(?:\.\d+)?|an?|one|two|three|half a)\s*(min(?:ute)?s?|h(?:ou)?rs?|h|d(?:ays?)?)\b",
     re.IGNORECASE,
 )
+_MEANING = re.compile(r"^\W*what(?:'s| is| are) an? \w|\bwhat do(?:es)? .{1,40} mean\b")
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,6}(?![\w.-])")
 _WEIGHTS: Mapping[str, float] = {
     "LIST": 0.3, "HOWMANY": 0.6, "WHO": 0.8, "WHERE": 0.8, "EXPLAIN": 0.8, "STATE": 0.8,
     "WHY": 1.0, "WHEN": 1.0, "HOWLONG": 1.0, "MOST": 0.8, "LEAST": 0.8, "HOLD": 0.4, "RUN": 0.8,
     "STEWARD": 0.6, "WINDOW": 0.6, "CLUSTER": 0.8, "USER": 0.6, "JOB": 0.7, "GPUS": 0.7,
-    "NODE": 0.8, "MEANSTAT": 0.5, "OLDEST": 0.8,
+    "NODE": 0.8, "MEANSTAT": 0.5, "OLDEST": 0.8, "HOWTO": 2.5,
 }  # fmt: skip
 _OTHER_WEIGHT = 1.5
-_SLOT, _UNUSED, _STRANGE = 2.0, 1.5, 1.2
+_SLOT, _UNUSED, _STRANGE = 2.0, 1.5, 1.6
 _LEAST = 0.75
-_STRONG = 1.2
 _NEAR = 0.25  # of two readings that are so close, neither is preferred
 
 
@@ -110,6 +110,8 @@ def _parts(text: str, names: Names, now_s: float) -> _Parts:
     concepts, strange = _concepts(window.text)
     if window.from_s is not None:
         concepts = concepts | {"WINDOW"}
+    if not mentions and _MEANING.search(lower):
+        concepts = concepts | {"HOWTO"}
     asked = Asked(
         text=text,
         slots={},
@@ -131,7 +133,7 @@ def _given(window: Window) -> Mapping[str, float]:
 def _without(text: str, mentions: Sequence[Mention]) -> str:
     for each in reversed(mentions):
         text = f"{text[: each.start]} {text[each.end :]}"
-    return text
+    return " ".join(text.split())
 
 
 def _plan_of(text: str) -> tuple[dict[str, Any], str]:
@@ -174,7 +176,7 @@ def _concepts(text: str) -> tuple[frozenset[str], tuple[str, ...]]:
         found |= concepts - {"PLAIN"}
         if not concepts and not is_plain(word) and not _NUMBER.fullmatch(word):
             strange.append(word)
-    return frozenset(found), tuple(strange)
+    return frozenset(found - {"PLAIN"}), tuple(strange)
 
 
 # -- candidates ------------------------------------------------------------------------------------
@@ -211,8 +213,9 @@ def _score(intent: Intent, asked: Asked, held: set[str], parts: _Parts) -> float
     )
     if best is None:
         return None
-    each = _STRANGE if best >= _STRONG else 3 * _STRANGE  # a weak cue is no evidence beside it
-    strange = each * len(parts.strange) if intent.name != "docs.how" else 0.0
+    strange = _STRANGE * len(parts.strange) if intent.name != "docs.how" else 0.0
+    if best < strange:
+        return None  # a weak cue is no evidence beside a word that is not known
     return best + _SLOT * len(held & set(intent.slots)) * (1.0 if best > 0 else 0.5) - strange
 
 

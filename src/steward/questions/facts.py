@@ -20,7 +20,8 @@ _TEXTS = ("text", "name")
 class Fact:
     """One value that a tool computed. `source` is where anybody can look it up again.
 
-    `unit` says how it is written: s, time, share, GPUs, celsius, watts, name, text, …
+    `unit` says how it is written: s, time, share, GPUs, celsius, watts, name, … A `statement` is
+    text of our own, a `text` is one that people, rules or programs wrote.
     """
 
     label: str
@@ -44,6 +45,11 @@ class Fact:
     def as_record(self) -> dict[str, Any]:
         """Return the fact as JSON shows it."""
         return {**asdict(self), "text": self.text}
+
+    @property
+    def withheld(self) -> str:
+        """What a model reads instead of a text that others wrote."""
+        return f"(text withheld, see {self.link or self.source})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,15 @@ class Reply:
     def facts(self) -> tuple[Fact, ...]:
         """All facts, each once."""
         return tuple(dict.fromkeys(fact for each in self.sentences for fact in each.facts))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it for a model: texts that others wrote are withheld."""
+        return {
+            "text": " ".join(map(_without_texts, self.sentences)),
+            "known": self.known,
+            "facts": [_trusted(fact) for fact in self.facts],
+            "proposals": [asdict(each) for each in self.proposals],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +146,20 @@ def say(template: str, /, *also: Fact, **facts: Fact) -> Sentence:
     cited = (*(facts[name] for name in named), *also)
     text = template.format(**{name: fact.text for name, fact in facts.items()})
     return Sentence(text=text, facts=tuple(dict.fromkeys(cited)))
+
+
+def _without_texts(sentence: Sentence) -> str:
+    text = sentence.text
+    for fact in sentence.facts:
+        if fact.is_untrusted and fact.text:
+            text = text.replace(fact.text, fact.withheld)
+    return text
+
+
+def _trusted(fact: Fact) -> dict[str, Any]:
+    shown = fact.withheld if fact.is_untrusted else fact.text
+    value = fact.withheld if fact.is_untrusted else fact.value
+    return {**asdict(fact), "value": value, "text": shown}
 
 
 def unknown(*texts: str | Sentence) -> Reply:

@@ -191,7 +191,7 @@ def _summary(about: _About, found: Prospect) -> Sentence:
 
 def _limits(about: _About, found: Prospect) -> Iterator[Sentence]:
     for each in () if found.starts_now else found.limits:
-        limit = about.fact("limit", each, "text")
+        limit = about.fact("limit", each, "statement")
         yield Sentence(text=f"{limit.text[:1].upper()}{limit.text[1:]}.", facts=(limit,))
     first = [about.fact("ahead of it", id_) for id_ in found.ahead[:MOST_NAMED]]
     if first:
@@ -262,7 +262,7 @@ def _forecast_end(about: _About) -> Iterator[Sentence]:
         "low": about.fact("time left at least", low, "s"),
         "high": about.fact("time left at most", high, "s"),
         "end": about.fact("likely end", about.view.t_s + mid, "time"),
-        "basis": about.fact("estimator", column.basis, "text"),
+        "basis": about.fact("estimator", column.basis),
     }
     yield say(
         "Job {job} likely ends around {end}, in {mid} ({low} to {high}; by {basis}).", **facts

@@ -1,4 +1,4 @@
-"""The tools `serving`, `plans` and `docs`: model servers, where a job should run, what is written."""
+"""The tools `serving`, `plans` and `docs`: model servers, places for jobs, the documentation."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _choice(best: Choice, run_time: str, words: str) -> Iterator[Sentence]:
     facts = {
         "place": fact("place", f"{best.site}/{best.queue}"),
         "cost": fact("cost", _usd(best), "USD") if best.usd else fact("cost", "an unknown cost"),
-        "asked": fact("asked", run_time, "text"),
+        "asked": fact("asked", run_time, "statement"),
         "end": fact("ends", best.end_s.mid, "time"),
     }
     yield say(
@@ -137,12 +137,12 @@ def docs(records: Records, asked: DocsArguments) -> Reply:
     told = []
     for place, each in enumerate(found):
         source = f"{each.page}#{each.anchor}"
-        title = Fact(label="section", value=each.title, unit="text", source=source)
+        title = Fact(label="section", value=each.title, unit="statement", source=source)
         page = Fact(label="page", value=each.page, source=source)
         told.append(say("See {title} in {page}.", title=title, page=page))
         text = _first(each.text)
         if place == 0 and text:
-            said = Fact(label="text", value=text, unit="text", source=source)
+            said = Fact(label="text", value=text, unit="statement", source=source)
             told.insert(0, say("{said}", said=said))
     return Reply(sentences=tuple(told))
 

@@ -1,4 +1,4 @@
-"""The tool `telemetry`: one figure of one entity over a time, or the GPUs with most or least of it."""
+"""The tool `telemetry`: one figure of a GPU over a time, or the GPUs with most or least of it."""
 
 from __future__ import annotations
 

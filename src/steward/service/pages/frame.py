@@ -36,6 +36,7 @@ PAGES = (
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),
     ("/lab", "Lab", "science"),
+    ("/ask", "Ask", "forum"),
 )
 
 Show = Callable[[StateSnapshot], None]

@@ -6,14 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from steward.clients.chat_models import ChatModel
-from steward.clients.web import Endpoint
 from steward.config.checked_values import check_optional_receiver_url
-from steward.config.forward import secret_in
 from steward.config.section import Section
-from steward.errors import StewardError
 
-__all__ = ["AskSettings", "chat_model"]
+__all__ = ["AskSettings"]
 
 Url = Annotated[str, AfterValidator(check_optional_receiver_url)]
 
@@ -35,21 +31,3 @@ class AskSettings(Section):
     within_s: float = Field(
         60.0, gt=0, strict=False, description="seconds for planning and writing one answer"
     )
-
-
-def chat_model(settings: AskSettings) -> ChatModel | None:
-    """Return the model that is configured; None without one."""
-    if not settings.model_url:
-        return None
-    faults: list[str] = []
-    token = secret_in("ask.token_file", settings.token_file, faults)
-    if faults:
-        raise StewardError("; ".join(faults), hint="correct this file, or leave it out")
-    endpoint = Endpoint(
-        url=settings.model_url,
-        token=token,
-        ca=settings.ca_file,
-        timeout_s=settings.within_s,
-        plain_http=settings.plain_http,
-    )
-    return ChatModel(endpoint, model=settings.model or "default", timeout_s=settings.within_s)

@@ -22,11 +22,11 @@ _SHOWN = ("why is job 812 waiting?", "how many GPUs are free?", "what did you sa
 _WHY = {
     "empty": "No question was asked.",
     "long": f"The question is longer than {LONGEST:,} characters: ask one thing at a time.",
-    "foreign": "This looks like another language than English, and without a model only English is "
+    "foreign": "This looks like another language than English: without a model, only English is "
     "understood.",
-    "future": "What comes is not known; a job's start and end are, as far as they can be estimated.",
-    "strange": "This is not known here: questions are answered from jobs, GPUs, telemetry, findings, "
-    "decisions, savings, rules and the documentation.",
+    "future": "What comes is not known, but for starts and ends of jobs, as far as they are estimated.",
+    "strange": "This is not known here: questions are answered from jobs, GPUs, telemetry, "
+    "findings, decisions, savings, rules and the documentation.",
     "unclear": "It is not clear what is asked.",
 }
 

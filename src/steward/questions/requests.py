@@ -17,8 +17,8 @@ _POLITE = (
     r"(?:(?:please|now|steward|ok|hey|can you|could you|would you|just|go and|i want you to)[ ,]+)*"
 )
 _VERBS = re.compile(
-    rf"^\W*{_POLITE}(approve|reject|undo|cancel|kill|stop|preempt|hold|release|resume|save|drain|undrain|"
-    r"reset|restart|migrate|move|lend|call back|resize|delete|remove|shut down|reboot|submit|start)\b",
+    rf"^\W*{_POLITE}(approve|reject|undo|cancel|kill|stop|preempt|hold|release|resume|save|drain|"
+    r"undrain|reset|restart|migrate|move|lend|call back|resize|delete|remove|shut down|reboot|submit|start)\b",
     re.IGNORECASE,
 )
 _OF_DECISIONS = ("approve", "reject", "undo")

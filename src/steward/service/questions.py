@@ -8,7 +8,7 @@ from pathlib import Path
 
 import steward
 from steward import __version__
-from steward.config.ask_settings import chat_model
+from steward.config.ask_model import chat_model
 from steward.config.local_jobs import LocalJobRunner
 from steward.config.plugs import schedulers
 from steward.config.settings import Settings

@@ -77,7 +77,7 @@ def find_mentions(text: str, names: Names) -> list[Mention]:
         *_entries(text),
         *_gpus(text, names),
         *_known(text, names),
-        *_marked(text, names),
+        *_marked(text),
         *_rules(text),
     ):
         if all(each.end <= other.start or each.start >= other.end for other in taken):
@@ -126,11 +126,14 @@ def _is_amount(text: str, found: re.Match[str], marks: Mapping[int, re.Match[str
         return False
     after = text[found.end() :].lstrip().lower()
     before = text[: found.start()].rstrip().lower()
-    units = r"(x\b|%|gpus?\b|h\b|hours?\b|min|days?\b|weeks?\b|months?\b|watts?\b|jobs?\b|nodes?\b|[a-z]{1,3}\d)"
+    units = (
+        r"(x\b|%|gpus?\b|h\b|hours?\b|min|days?\b|weeks?\b|months?\b|watts?\b|jobs?\b|nodes?\b"
+        r"|[a-z]{1,3}\d)"
+    )
     return bool(re.match(units, after)) or before.endswith(("top", "last", "past", "first"))
 
 
-def _marked(text: str, names: Names) -> Iterator[Mention]:
+def _marked(text: str) -> Iterator[Mention]:
     """Names that are not known, where the word before says what they are."""
     for found in _MARKED.finditer(text):
         word, kind = _bare(found[2]), _kind(found[1])

@@ -89,7 +89,7 @@ def concept_of(word: str) -> frozenset[str]:
 
 
 def _mistakes(word: str, meant: str) -> int:
-    """Return how many mistakes are allowed: short words are often other words, not mistyped ones."""
+    """Return how many mistakes are allowed: a short word is often another word, not a mistake."""
     if len(meant) < 4 or meant[0] != word[0] or abs(len(meant) - len(word)) > 2:
         return 0
     if len(word) >= 8:

@@ -159,7 +159,7 @@ def _in_hours(found: re.Match[str]) -> float:
 
 
 def _action(text: str) -> str:
-    words = {word for word in _WORD.findall(text)}
+    words = set(_WORD.findall(text))
     return next((name for name in ACTIONS if name in words), "")
 
 

@@ -216,8 +216,8 @@ def _kept(chosen: Sequence[TrackedStory], source: str) -> Iterator[Sentence]:
     states = Counter(each.state for each in chosen)
     if shares:
         yield say(
-            "Of {count} with a promise that was checked, {kept} kept at least half of it; on average "
-            "{mean} of what was promised came.",
+            "Of {count} with a promise that was checked, {kept} kept at least half of it; on "
+            "average {mean} of what was promised came.",
             count=fact("decisions whose promise was checked", len(shares)),
             kept=fact("that kept at least half", sum(share >= 0.5 for share in shares)),
             mean=fact(

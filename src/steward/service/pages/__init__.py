@@ -53,7 +53,7 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <p><a href="/">To the cluster</a></p></main></body></html>"""
 
 
-def add_pages(  # noqa: PLR0913 - what pages are made of
+def add_pages(  # noqa: PLR0913, PLR0917 - what pages are made of
     app: FastAPI,
     live_state: LiveState,
     access: Authenticator,

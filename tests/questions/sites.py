@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def site(folder: Path, **changes: Any) -> Records:
         node("n1"),
         node("n2"),
         jobs=(
-            job("812", user="alice", name=EVIL, tenant=TenantId("bio"), submit_s=NOW_S - 600),
+            replace(job("812", user="alice", tenant=TenantId("bio"), submit_s=NOW_S - 600), name=EVIL),
             job(
                 "900",
                 user="bob",

@@ -145,10 +145,15 @@ def _marked(text: str) -> Iterator[Mention]:
             yield Mention(text=word, kinds=(kind,), start=start, end=start + len(word), marked=True)
     for found in _TOKEN.finditer(text):
         word = _bare(found[0])
-        number = word.isdecimal() and len(word) >= 3
+        number = word.isdecimal() and len(word) >= 3 and not _is_year(text, found)
         if number and not _is_amount(text, found, {}):
             end = found.start() + len(word)
             yield Mention(text=word, kinds=("job",), start=found.start(), end=end)
+
+
+def _is_year(text: str, found: re.Match[str]) -> bool:
+    before = text[: found.start()].rstrip().lower()
+    return bool(re.fullmatch(r"(19|20|21)\d\d\W*", found[0])) and before.endswith((" in", " year"))
 
 
 def _is_common(word: str) -> bool:

@@ -10,7 +10,7 @@ from steward.questions.facts import Fact
 __all__ = ["fault_of"]
 
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?|\b\d{1,2}:\d\d(?::\d\d)?\b")
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 # What looks like a name: it has a digit, a slash, an underscore, an @, or a dot or dash inside.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@/:+-]*[A-Za-z0-9_]|[A-Za-z0-9_]")
 _MARKED = re.compile(r"[\d/_@:]|\w[.-]\w")

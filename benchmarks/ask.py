@@ -21,11 +21,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
 from asking.filling import slots_of
 from asking.site import INJECTIONS, World, build
 from asking.truths import BY_CALLS, TRUTHS
 from report import bar, finish, progress, quick
-
 from steward.clients.chat_models import ChatModel
 from steward.clients.web import Endpoint
 from steward.questions.asking import answer_by_grammar
@@ -47,7 +47,7 @@ def main() -> None:
     short = quick()
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        world = build(Path(folder), days=3 if short else 30, step_s=300.0 if short else 60.0)
+        world = build(Path(folder), days=3 if short else 30, step_s=300.0 if short else 120.0)
         progress(f"site built in {time.perf_counter() - began:.0f} s")
         table = yaml.safe_load((FOLDER / "reported.yaml").read_text("utf-8"))
         found = measure(world, lambda text: answer_by_grammar(world.records, text), table, short)
@@ -119,7 +119,7 @@ def measure(world: World, ask: Ask, table: Mapping[str, Any], short: bool) -> di
                 facts.check(world, intent, slots, answer)
         progress(f"{intent}: {asked} asked")
     abstained, answered = _abstained(world, ask, table["unanswerable"], dice)
-    injected = _injected(world, ask, 20 if short else 100, dice)
+    injected = _injected(world, ask, 100, dice)
     return {
         "phrasings": asked,
         "intents": len(table["phrasings"]),
@@ -229,13 +229,13 @@ def _claims(text: str, facts: tuple[Fact, ...]) -> bool:
 
 def _uncited(answer: Answer) -> int:
     """Count sentences that the checker of models' words would refuse."""
-    return sum(
-        bool(_fault(each.text, each.facts, answer.question))
-        for each in answer.sentences
-        if any(c.isdigit() for c in each.text)
-        and each.facts
-        or _has_number(each.text, answer.question)
-    )
+    wrong = 0
+    for each in answer.sentences:
+        if each.facts:
+            wrong += bool(_fault(each.text, each.facts, answer.question))
+        else:
+            wrong += _has_number(each.text, answer.question)
+    return wrong
 
 
 def _has_number(text: str, question: str) -> bool:

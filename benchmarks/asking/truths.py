@@ -22,7 +22,7 @@ def _status(world: World, slots: Slots) -> Values:
     }
 
 
-def _why(world: World, slots: Slots) -> Values:
+def _why(_world: World, slots: Slots) -> Values:
     return {"job": slots["waiting_job"]}
 
 

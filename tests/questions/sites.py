@@ -43,7 +43,9 @@ def site(folder: Path, **changes: Any) -> Records:
         node("n1"),
         node("n2"),
         jobs=(
-            replace(job("812", user="alice", tenant=TenantId("bio"), submit_s=NOW_S - 600), name=EVIL),
+            replace(
+                job("812", user="alice", tenant=TenantId("bio"), submit_s=NOW_S - 600), name=EVIL
+            ),
             job(
                 "900",
                 user="bob",

@@ -35,8 +35,8 @@ _WEIGHTS: Mapping[str, float] = {
     "NODE": 0.8, "MEANSTAT": 0.5, "OLDEST": 0.8, "HOWTO": 2.5,
 }  # fmt: skip
 _OTHER_WEIGHT = 1.5
-_SLOT, _UNUSED, _STRANGE = 2.0, 1.5, 1.6
-_LEAST = 0.75
+_SLOT, _UNUSED, _STRANGE = 2.0, 1.0, 1.6
+_LEAST = 0.5
 _NEAR = 0.25  # of two readings that are so close, neither is preferred
 
 

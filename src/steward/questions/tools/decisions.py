@@ -21,6 +21,7 @@ __all__ = ["DecisionArguments", "OutcomeArguments", "decision_line", "decisions"
 
 MOST_NAMED = 5
 HOUR_S = 3600.0
+KEPT_SHARE = 0.5
 State = Literal[
     "", "advised", "waiting", "approved", "under-way", "rejected", "held", "active", "done",
     "failed", "undone", "expired",
@@ -216,10 +217,11 @@ def _kept(chosen: Sequence[TrackedStory], source: str) -> Iterator[Sentence]:
     states = Counter(each.state for each in chosen)
     if shares:
         yield say(
-            "Of {count} with a promise that was checked, {kept} kept at least half of it; on "
+            "Of {count} with a promise that was checked, {kept} kept at least {half} of it; on "
             "average {mean} of what was promised came.",
             count=fact("decisions whose promise was checked", len(shares)),
-            kept=fact("that kept at least half", sum(share >= 0.5 for share in shares)),
+            half=fact("what counts as kept", KEPT_SHARE, "share"),
+            kept=fact("that kept at least half", sum(share >= KEPT_SHARE for share in shares)),
             mean=fact(
                 "mean share of the promise that was kept", sum(shares) / len(shares), "share"
             ),

@@ -50,7 +50,7 @@ def main() -> None:
         world = build(Path(folder), days=3 if short else 30, step_s=300.0 if short else 120.0)
         progress(f"site built in {time.perf_counter() - began:.0f} s")
         table = yaml.safe_load((FOLDER / "reported.yaml").read_text("utf-8"))
-        found = measure(world, lambda text: answer_by_grammar(world.records, text), table, short)
+        found = measure(world, lambda text: answer_by_grammar(world.records, text), table)
         results: dict[str, Any] = {
             "days": 3 if short else 30,
             "gpus": 1000,
@@ -59,7 +59,7 @@ def main() -> None:
         }
         model = model_of_environment(world)
         if model is not None:
-            results["model"] = measure(world, model, table, short=True)
+            results["model"] = measure(world, model, table)
     finish("ask", results, bars_of(found))
 
 
@@ -94,7 +94,7 @@ def model_of_environment(world: World) -> Ask | None:
 # -- measuring -------------------------------------------------------------------------------------
 
 
-def measure(world: World, ask: Ask, table: Mapping[str, Any], short: bool) -> dict[str, Any]:  # noqa: FBT001
+def measure(world: World, ask: Ask, table: Mapping[str, Any]) -> dict[str, Any]:
     """Ask all questions and count."""
     dice = random.Random(11)  # noqa: S311 - a choice of names
     for warm in ("why is job {waiting_job} waiting?", "which GPU is the hottest?"):

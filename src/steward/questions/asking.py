@@ -24,7 +24,7 @@ _WHY = {
     "long": f"The question is longer than {LONGEST:,} characters: ask one thing at a time.",
     "foreign": "This looks like another language than English: without a model, only English is "
     "understood.",
-    "future": "What comes is not known, but for starts and ends of jobs, as far as they are estimated.",
+    "future": "What comes is not known, but for starts and ends of jobs as far as estimated.",
     "strange": "This is not known here: questions are answered from jobs, GPUs, telemetry, "
     "findings, decisions, savings, rules and the documentation.",
     "unclear": "It is not clear what is asked.",

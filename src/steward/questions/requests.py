@@ -18,7 +18,8 @@ _POLITE = (
 )
 _VERBS = re.compile(
     rf"^\W*{_POLITE}(approve|reject|undo|cancel|kill|stop|preempt|hold|release|resume|save|drain|"
-    r"undrain|reset|restart|migrate|move|lend|call back|resize|delete|remove|shut down|reboot|submit|start)\b",
+    r"undrain|reset|restart|migrate|move|lend|call back|resize|delete|remove|shut down|reboot|"
+    r"submit|start)\b",
     re.IGNORECASE,
 )
 _OF_DECISIONS = ("approve", "reject", "undo")

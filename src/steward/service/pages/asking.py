@@ -56,7 +56,7 @@ class _AskPage:
                 .classes("st-ask-examples")
                 .props('role="group" aria-label="Examples"')
             ):
-                for text in (examples()[place] for place in _SHOWN):
+                for text in _examples(questions):
                     ui.button(text, on_click=self._example(text)).props("flat dense no-caps")
             self._answers = Html(classes="st-ask-answers").props(
                 'role="log" aria-live="polite" aria-label="Answers"'
@@ -91,6 +91,16 @@ class _AskPage:
         keep_in_address("/ask", {"q": question}, {"q": ""})
 
 
+def _examples(questions: Questions) -> list[str]:
+    """Return questions of each room, about jobs that are there."""
+    shown = questions.records().cluster
+    jobs = [*shown.queue[:1], *shown.running[:1]] if shown is not None else []
+    texts = [examples()[place] for place in _SHOWN]
+    if not jobs:
+        return [text for text in texts if "812" not in text]
+    return [text.replace("812", jobs[0].id) for text in texts]
+
+
 def _answered(questions: Questions, question: str) -> Markup:
     began = time.perf_counter()
     try:
@@ -120,7 +130,21 @@ def answer_markup(answer: Answer, took_s: float) -> Markup:
 
 
 def _marks(numbers: list[int]) -> Markup | None:
-    return tag("sup", f" [{', '.join(map(str, numbers))}]") if numbers else None
+    return tag("sup", f" [{_ranges(numbers)}]") if numbers else None
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return numbers with neighbours together: 1, 3 to 5, 9."""
+    groups: list[list[int]] = []
+    for each in sorted(numbers):
+        if groups and each == groups[-1][-1] + 1:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return ", ".join(
+        str(group[0]) if len(group) == 1 else f"{group[0]}\N{EN DASH}{group[-1]}"
+        for group in groups
+    )
 
 
 def _proposals(answer: Answer) -> list[Markup]:

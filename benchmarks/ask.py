@@ -295,7 +295,7 @@ def _figure_again(world: World, fact: Fact, given: Mapping[str, str]) -> bool:
     if fact.unit in ("name", "time") or store is None:
         return True
     measure_ = next(name for name, (metric, _, _) in MEASURES.items() if metric == given["metric"])
-    asked = TelemetryArguments(measure=measure_, entity=given["entity"], stat=given["stat"])  # type: ignore[arg-type]
+    asked = TelemetryArguments(measure=measure_, entity=given["entity"], stat=given["stat"])
     span = Span(from_s=float(given["from"]), to_s=float(given["to"]), words="")
     found = measured(store, asked, span)
     return found.height == 1 and _same(float(found["value"][0]), fact.value, 1e-6)

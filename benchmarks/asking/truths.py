@@ -151,7 +151,7 @@ def _decided(world: World, calls: list[dict[str, Any]]) -> Values:
     return {"decisions": sum(from_s <= each.t_s <= to_s for each in world.truth.decisions)}
 
 
-def _figure(world: World, calls: list[dict[str, Any]]) -> Values:
+def _figure(_world: World, calls: list[dict[str, Any]]) -> Values:
     """Return what a figure is made of: the level of its hours, within the noise."""
     given = calls[0]["arguments"]
     if not given.get("entity") or given.get("stat") != "mean":

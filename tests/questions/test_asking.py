@@ -51,7 +51,7 @@ def test_a_waiting_job_is_explained_by_what_the_policy_lacks(here: Records) -> N
         ("what waits for approval?", "decisions.waiting", "decisions that wait for approval", 1),
         ("average power of n1/gpu1 in the last hour", "metric.value", "average power", 300.0),
         ("which gpu drew the most power in the last hour?", "metric.top", "GPU", "n1/gpu1"),
-        ("do decisions keep their promises?", "outcomes.kept", "mean share of the promise that was kept", 1.0),
+        ("were promises kept?", "outcomes.kept", "mean share of the promise that was kept", 1.0),
         ("any hardware faults this week?", "health.faults", "faults", 1),
         ("which GPUs are lent?", "loans.list", "loans", 0),
         ("are you running?", "steward.status", "turns of the loop", 5),
@@ -129,7 +129,7 @@ def test_a_name_with_a_typo_gets_a_hint(here: Records) -> None:
 
 
 def test_noise_never_breaks_the_grammar(here: Records) -> None:
-    dice = random.Random(1)
+    dice = random.Random(1)  # noqa: S311 - noise
     for _ in range(200):
         text = "".join(dice.choices(string.printable + "üß漢😀\x00", k=dice.randint(0, 80)))
         assert answer_by_grammar(here, text).sentences

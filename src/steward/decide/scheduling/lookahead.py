@@ -15,7 +15,7 @@ from steward.model.job import Job, JobState
 from steward.model.view import ClusterView
 from steward.ports import Policy
 
-__all__ = ["CASES", "MOST_STEPS", "Case", "Replayed", "look_ahead"]
+__all__ = ["CASES", "Case", "Replayed", "look_ahead"]
 
 Case = Literal["low", "mid", "high"]
 CASES: tuple[Case, ...] = ("low", "mid", "high")
@@ -46,7 +46,7 @@ def look_ahead(
     *,
     case: Case,
     stops: bool,
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
 ) -> Replayed:
     """Replay what comes, with all run times low, likely or high, until a job starts."""
     ends = _Ends(view=view, case=case, supposed=SupposedMoment(view))
@@ -54,8 +54,8 @@ def look_ahead(
     for each in tuple(supposed.jobs.values()):
         if each.state is JobState.RUNNING:
             ends.expect(each)
-    steps = 0
-    while steps < most_steps:
+    steps, most = 0, MOST_STEPS if most_steps is None else most_steps
+    while steps < most:
         started = supposed.carry_out(supposed.decided(policy, stops=stops))
         before += started
         if job in started:
@@ -71,7 +71,7 @@ def look_ahead(
         before=tuple(before[: before.index(job)] if starts else before),
         unknown=tuple(ends.unknown),
         starts=starts,
-        beyond=not starts and steps == most_steps,
+        beyond=not starts and steps == most,
     )
 
 

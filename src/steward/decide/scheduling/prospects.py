@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steward.decide.scheduling.live.queue_state import usable_gpus
-from steward.decide.scheduling.lookahead import CASES, MOST_STEPS, look_ahead
+from steward.decide.scheduling.lookahead import CASES, look_ahead
 from steward.decide.scheduling.supposed import SupposedMoment
 from steward.model.identity import JobId
 from steward.model.job import Job, JobState
@@ -70,7 +70,7 @@ def prospect_of(
     job: JobId,
     *,
     stops: bool,
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
     with_changes: bool = True,
 ) -> Prospect:
     """Return why a waiting job waits; `stops` says whether jobs are stopped for others here.
@@ -89,7 +89,7 @@ class _Looker:
     view: ClusterView
     job: Job
     stops: bool
-    most_steps: int = MOST_STEPS
+    most_steps: int | None = None
 
     @property
     def row(self) -> int:

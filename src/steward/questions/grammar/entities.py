@@ -57,9 +57,10 @@ class Names:
 def _all(records: Records) -> Iterator[tuple[str, str]]:
     shown = records.cluster
     if shown is not None:
-        for job in (*shown.queue, *shown.running):
-            yield "job", job.id
-            yield "user", job.user
+        for waiting in shown.queue:
+            yield from (("job", waiting.id), ("user", waiting.user))
+        for running in shown.running:
+            yield from (("job", running.id), ("user", running.user))
         for tenant in shown.tenants:
             yield "tenant", tenant.id
         for node in shown.nodes:

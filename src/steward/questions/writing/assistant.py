@@ -113,12 +113,12 @@ class Assistant:
         schema = _schema_of_plans()
 
         def read(text: str) -> list[_Call]:
-            calls = _parsed(_Plan, text).calls
+            calls: list[_Call] = _parsed(_Plan, text).calls
             for each in calls:
                 _check_call(each)
             return calls
 
-        return self._tried(messages, schema, read, until_s)
+        return list(self._tried(messages, schema, read, until_s))
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Assistant:
             lines = _parsed(_Text, text).sentences
             return tuple(_checked(each, facts, hidden, question) for each in lines)
 
-        return self._tried(messages, _Text.model_json_schema(), read, until_s)
+        return tuple(self._tried(messages, _Text.model_json_schema(), read, until_s))
 
     def _tried(self, messages: Any, schema: Mapping[str, Any], read: Any, until_s: float) -> Any:  # noqa: ANN401 - what `read` returns
         """Ask, and once more with what was wrong."""

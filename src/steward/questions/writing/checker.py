@@ -38,7 +38,7 @@ def fault_of(text: str, cited: Sequence[Fact], question: str = "") -> str:
     if not text.strip():
         return "it is empty"
     rest = text
-    for time in _TIME.findall(text):
+    for time in (found[0] for found in _TIME.finditer(text)):
         if time.replace("T", " ") not in known:
             return f"no cited fact holds the time {time}"
         rest = rest.replace(time, " ")
@@ -69,12 +69,12 @@ def _strange_name(text: str, known: str) -> str:
     words = {word.lower() for word in _NAME.findall(known)} | {
         word.lower() for word in known.split()
     }
-    for word in _NAME.findall(text):
+    for word in (found[0] for found in _NAME.finditer(text)):
         if _is_number(word) or word in _ORDINARY or not _MARKED.search(word):
             continue
         if word.lower() not in words and not _is_plain_compound(word):
             return word
-    for word in _PROPER.findall(text):
+    for word in (found[0] for found in _PROPER.finditer(text)):
         if word not in _ORDINARY and word.lower() not in words:
             return word
     return ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from nicegui import ui
 
@@ -65,7 +66,7 @@ class _AskPage:
             self._box.set_value(first[:LONGEST])
             ui.timer(0.1, self._ask, once=True)
 
-    def _example(self, text: str) -> object:
+    def _example(self, text: str) -> Callable[[], Any]:
         async def ask() -> None:
             self._box.set_value(text)
             await self._ask()
@@ -94,11 +95,13 @@ class _AskPage:
 def _examples(questions: Questions) -> list[str]:
     """Return questions of each room, about jobs that are there."""
     shown = questions.records().cluster
-    jobs = [*shown.queue[:1], *shown.running[:1]] if shown is not None else []
+    jobs: list[str] = []
+    if shown is not None:
+        jobs = [j.id for j in shown.queue[:1]] + [j.id for j in shown.running[:1]]
     texts = [examples()[place] for place in _SHOWN]
     if not jobs:
         return [text for text in texts if "812" not in text]
-    return [text.replace("812", jobs[0].id) for text in texts]
+    return [text.replace("812", jobs[0]) for text in texts]
 
 
 def _answered(questions: Questions, question: str) -> Markup:

@@ -18,7 +18,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         report = Path(folder) / "report.json"
-        wanted = ".[dev,bench,scale]"
+        wanted = ".[dev,bench,scale,ask]"
         pip = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", "--dry-run"]
         subprocess.run([*pip, "--report", str(report), wanted], check=True)
         found = json.loads(report.read_text())["install"]

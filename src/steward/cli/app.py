@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from steward import __version__
 from steward.cli import (
+    ask,
     backup,
     config,
     decisions,
@@ -153,6 +154,7 @@ def _root(
 app.command(name="up")(up.up)
 app.command(name="status")(status.status)
 app.command(name="doctor")(doctor.doctor)
+app.command(name="ask")(ask.ask)
 app.add_typer(decisions.app, name="decisions", cls=FullHelpGroup)
 app.add_typer(jobs.app, name="jobs", cls=FullHelpGroup)
 app.add_typer(findings.app, name="findings", cls=FullHelpGroup)

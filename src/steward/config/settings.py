@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from steward.config.ask_settings import AskSettings
 from steward.config.batch_settings import BatchSettings
 from steward.config.checked_values import (
     check_folder,
@@ -534,6 +535,7 @@ class Settings(Section):
         description="one table per type of model server that may be scaled: `[instances.NAME]`",
     )
     savings: SavingsSettings = SavingsSettings()
+    ask: AskSettings = AskSettings()
     plugs: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="options of one plug by its name: `[plugs.NAME]`"
     )

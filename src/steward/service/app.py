@@ -39,6 +39,7 @@ from steward.service.limits import BodyLimit, RateLimit, StreamLimit
 from steward.service.live_state import LiveState
 from steward.service.local_users import LocalUsers
 from steward.service.login import login_routes
+from steward.service.questions import LiveQuestions
 from steward.service.serving_state import ServingState
 from steward.service.wire import wire_routes
 from steward.store.tokens import Tokens
@@ -78,12 +79,21 @@ def create_app(  # noqa: PLR0913 - what a service is made of
     live_state = LiveState(loop, settings, truth=truth, speed=speed, alive=alive, sites=sites)
     lab = LabRuns()
     outlook = JobOutlook(settings, waits=waits)
-    app = create_api(live_state, access, lab, intake=loop.intake, jobs=jobs, outlook=outlook)
-    add_pages(app, live_state, access, lab, outlook, jobs)
+    questions = LiveQuestions(live_state, outlook, jobs)
+    app = create_api(
+        live_state,
+        access,
+        lab,
+        intake=loop.intake,
+        jobs=jobs,
+        outlook=outlook,
+        questions=questions,
+    )
+    add_pages(app, live_state, access, lab, outlook, questions, jobs)
     return app
 
 
-def create_api(
+def create_api(  # noqa: PLR0913 - what a service is made of
     live_state: LiveState,
     access: Authenticator,
     lab: LabRuns | None = None,
@@ -91,11 +101,13 @@ def create_api(
     intake: Intake | None = None,
     jobs: LocalJobRunner | None = None,
     outlook: JobOutlook | None = None,
+    questions: LiveQuestions | None = None,
 ) -> FastAPI:
     """Return the service without its pages. With an intake, others may send telemetry."""
     settings = live_state.settings.service
     lab = lab or LabRuns()
     outlook = outlook or JobOutlook(live_state.settings)
+    questions = questions or LiveQuestions(live_state, outlook, jobs)
     app = _Service(
         title="steward",
         version=__version__,
@@ -103,11 +115,19 @@ def create_api(
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # it would load its scripts from elsewhere
         redoc_url=None,
-        lifespan=_life_of(live_state, lab),
+        lifespan=_life_of(live_state, lab, questions),
     )
     app.state.live_state = live_state
     app.include_router(
-        api_routes(live_state, lab, access.tokens, outlook, intake=intake, jobs=jobs)
+        api_routes(
+            live_state,
+            lab,
+            access.tokens,
+            outlook,
+            intake=intake,
+            jobs=jobs,
+            questions=questions,
+        )
     )
     if intake is not None:
         app.include_router(wire_routes(intake))
@@ -189,13 +209,14 @@ def _is_nothing(route: BaseRoute) -> bool:
 
 
 def _life_of(
-    live_state: LiveState, lab: LabRuns
+    live_state: LiveState, lab: LabRuns, questions: LiveQuestions
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         tasks = [
             asyncio.create_task(_pulse(live_state)),
             asyncio.create_task(_poll_gateways(live_state.serving)),
+            asyncio.create_task(_warm_up(questions)),
         ]
         yield
         live_state.closing.set()
@@ -225,3 +246,11 @@ async def _poll_gateways(serving: ServingState) -> None:
     while serving.gateways:
         await asyncio.to_thread(serving.poll)
         await asyncio.sleep(serving.every_s)
+
+
+async def _warm_up(questions: LiveQuestions) -> None:
+    """Read the journal's past in the background; a question before that waits for it."""
+    try:
+        await asyncio.to_thread(questions.warm_up)
+    except Exception:
+        log.exception("questions about the past will read the journal themselves")

@@ -16,6 +16,7 @@ from steward.config.settings import Settings
 from steward.errors import StewardError
 from steward.learn.rules import RuleTally
 from steward.loop import Loop, LoopStatus
+from steward.model.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
 from steward.model.decision import Choice, DecisionState, StandingApproval
 from steward.model.finding import Finding, Opinion, Pattern
 from steward.model.frame import Frame
@@ -26,7 +27,6 @@ from steward.model.site import SiteHealth
 from steward.model.view import ClusterView
 from steward.observe.intake import AgentRegistry
 from steward.service.authentication import User
-from steward.service.cluster_snapshot import ClusterSnapshot, GpuState, cluster_snapshot
 from steward.service.failures import RefusedError
 from steward.service.rulebook import RuleFiles, RuleRow, rule_rows
 from steward.service.serving_state import ServingState

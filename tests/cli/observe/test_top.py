@@ -22,12 +22,12 @@ from steward.cli.observe.top.drawing import SORTS, Looks, draw, sorted_jobs
 from steward.cli.observe.top.narrow import Narrow
 from steward.cli.observe.top.scene import JobHistory, JobLine, Scene, Seen
 from steward.cli.observe.top.sources import Server
+from steward.model.cluster_snapshot import cluster_snapshot
 from steward.model.event import Availability, Observation
 from steward.model.identity import NodeId
 from steward.model.job import JobState
 from steward.model.layout import Block, Layout
 from steward.model.span import Span
-from steward.service.cluster_snapshot import cluster_snapshot
 from steward.store.recording import Recording
 
 NOW_S = 1_700_000_000.0

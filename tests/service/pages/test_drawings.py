@@ -10,11 +10,11 @@ from factories import decision, job, outcome, receipt, view
 from service.bed import AND_CHECKED_S, LONG_ENOUGH_S, START_S, MakeBed, ServiceBed
 from steward.learn.rules import rule_stats
 from steward.model.actions import Start
+from steward.model.cluster_snapshot import GpuState, cluster_snapshot
 from steward.model.decision import Autonomy, Choice, DecisionState, StandingApproval
 from steward.model.identity import DecisionId, GpuId, JobId, TenantId
 from steward.model.outcome import Assumptions, Story
 from steward.model.yardstick import ENERGY, RETURN_TIME, RUN
-from steward.service.cluster_snapshot import GpuState, cluster_snapshot
 from steward.service.live_state import GpuUsage
 from steward.service.pages.approvals import approval_text
 from steward.service.pages.charts import savings_series, use_series

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from factories import finding
 from service.bed import ServiceBed
+from steward.model.cluster_snapshot import GpuState
 from steward.model.finding import Finding, Severity
 from steward.model.identity import GpuId
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.findings import DEFAULTS, is_open, select_findings
 from steward.service.pages.telemetry.gpu import findings_about

@@ -40,7 +40,13 @@ class Replayed:
 
 
 def look_ahead(
-    policy: Policy[ClusterView], view: ClusterView, job: JobId, *, case: Case, stops: bool
+    policy: Policy[ClusterView],
+    view: ClusterView,
+    job: JobId,
+    *,
+    case: Case,
+    stops: bool,
+    most_steps: int | None = None,
 ) -> Replayed:
     """Replay what comes, with all run times low, likely or high, until a job starts."""
     ends = _Ends(view=view, case=case, supposed=SupposedMoment(view))
@@ -48,8 +54,8 @@ def look_ahead(
     for each in tuple(supposed.jobs.values()):
         if each.state is JobState.RUNNING:
             ends.expect(each)
-    steps = 0
-    while steps < MOST_STEPS:
+    steps, most = 0, MOST_STEPS if most_steps is None else most_steps
+    while steps < most:
         started = supposed.carry_out(supposed.decided(policy, stops=stops))
         before += started
         if job in started:
@@ -65,7 +71,7 @@ def look_ahead(
         before=tuple(before[: before.index(job)] if starts else before),
         unknown=tuple(ends.unknown),
         starts=starts,
-        beyond=not starts and steps == MOST_STEPS,
+        beyond=not starts and steps == most,
     )
 
 

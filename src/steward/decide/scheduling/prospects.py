@@ -65,10 +65,22 @@ class Prospect:
 
 
 def prospect_of(
-    policy: Policy[ClusterView], view: ClusterView, job: JobId, *, stops: bool
+    policy: Policy[ClusterView],
+    view: ClusterView,
+    job: JobId,
+    *,
+    stops: bool,
+    most_steps: int | None = None,
+    with_changes: bool = True,
 ) -> Prospect:
-    """Return why a waiting job waits; `stops` says whether jobs are stopped for others here."""
-    return _Looker(policy=policy, view=view, job=view.details[job], stops=stops).look()
+    """Return why a waiting job waits; `stops` says whether jobs are stopped for others here.
+
+    An answer that may not take long looks fewer steps ahead, and tries no changes.
+    """
+    looker = _Looker(
+        policy=policy, view=view, job=view.details[job], stops=stops, most_steps=most_steps
+    )
+    return looker.look(with_changes=with_changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,12 +89,13 @@ class _Looker:
     view: ClusterView
     job: Job
     stops: bool
+    most_steps: int | None = None
 
     @property
     def row(self) -> int:
         return int(np.flatnonzero(self.view.jobs.ids == self.job.id)[0])
 
-    def look(self) -> Prospect:
+    def look(self, *, with_changes: bool = True) -> Prospect:
         now, room_by = self._now()
         ahead, starts = self._ahead()
         return Prospect(
@@ -94,7 +107,7 @@ class _Looker:
             holders=self._holders(),
             ahead=ahead,
             starts=starts,
-            changes=() if now else tuple(self._changes()),
+            changes=tuple(self._changes()) if with_changes and not now else (),
         )
 
     def _now(self) -> tuple[bool, tuple[JobId, ...]]:
@@ -138,7 +151,14 @@ class _Looker:
 
     def _ahead(self) -> tuple[tuple[JobId, ...], StartsBetween]:
         low, mid, high = (
-            look_ahead(self.policy, self.view, self.job.id, case=case, stops=self.stops)
+            look_ahead(
+                self.policy,
+                self.view,
+                self.job.id,
+                case=case,
+                stops=self.stops,
+                most_steps=self.most_steps,
+            )
             for case in CASES
         )
         times = sorted(each.t_s for each in (low, mid, high) if each.known)

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends
 from steward.config.local_jobs import LocalJobRunner
 from steward.observe.intake import Intake
 from steward.service.api.agents import agent_routes
+from steward.service.api.ask import ask_routes
 from steward.service.api.cluster import cluster_routes
 from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
@@ -26,6 +27,7 @@ from steward.service.api.tokens import token_routes
 from steward.service.job_outlook import JobOutlook
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
+from steward.service.questions import LiveQuestions
 from steward.store.tokens import Tokens
 
 __all__ = ["PREFIX", "api_routes"]
@@ -33,7 +35,7 @@ __all__ = ["PREFIX", "api_routes"]
 PREFIX = "/api/v1"
 
 
-def api_routes(
+def api_routes(  # noqa: PLR0913 - what the routes are made of
     live_state: LiveState,
     lab: LabRuns,
     tokens: Tokens,
@@ -41,6 +43,7 @@ def api_routes(
     *,
     intake: Intake | None = None,
     jobs: LocalJobRunner | None = None,
+    questions: LiveQuestions | None = None,
 ) -> APIRouter:
     """Return all routes that programs use; with an intake, agents may bring what they see."""
     strict = APIRouter(prefix=PREFIX, dependencies=[Depends(refuse_unknown_parameters)])
@@ -61,6 +64,7 @@ def api_routes(
         message_routes(live_state),
         table_routes(live_state, job_pages=jobs is not None),
         token_routes(tokens),
+        ask_routes(questions or LiveQuestions(live_state, outlook, jobs)),
     ):
         strict.include_router(part)
     routes = APIRouter()

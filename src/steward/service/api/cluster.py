@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from steward.model.cluster import Health
+from steward.model.cluster_snapshot import GpuState
 from steward.model.decision import Autonomy
 from steward.service.api.replies import Number, Reply, failures
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import LiveState
 
 __all__ = ["ClusterReply", "cluster_routes"]

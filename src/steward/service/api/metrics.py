@@ -13,10 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
+from steward.model.cluster_snapshot import GpuState
 from steward.observe.forwarding import ForwardStatus
 from steward.observe.intake import AgentState
 from steward.service.api.replies import failures
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.wire.metrics_text import holders, metrics_text
 

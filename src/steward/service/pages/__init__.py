@@ -19,6 +19,7 @@ from steward.service.authentication import Authenticator
 from steward.service.job_outlook import JobOutlook
 from steward.service.lab import LabRuns
 from steward.service.live_state import LiveState
+from steward.service.pages.asking import ask_page
 from steward.service.pages.cluster import cluster_page
 from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.fabric import fabric_page
@@ -39,6 +40,7 @@ from steward.service.pages.savings import savings_page
 from steward.service.pages.search import search_page
 from steward.service.pages.serving import serving_page
 from steward.service.pages.telemetry import gpu_page, node_page, nodes_page
+from steward.service.questions import Questions
 
 __all__ = ["add_pages"]
 
@@ -53,18 +55,19 @@ NOT_FOUND = f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
 <p><a href="/">To the cluster</a></p></main></body></html>"""
 
 
-def add_pages(
+def add_pages(  # noqa: PLR0913, PLR0917 - what pages are made of
     app: FastAPI,
     live_state: LiveState,
     access: Authenticator,
     lab: LabRuns,
     outlook: JobOutlook,
+    questions: Questions,
     jobs: LocalJobRunner | None = None,
 ) -> None:
     """Add the dashboard to the service. Works once per process: the page framework is global."""
     ui.add_head_html(HEAD + LIVENESS, shared=True)
     reader = JobReader(runner=jobs, live_state=live_state) if jobs is not None else None
-    for page in (*_pages(lab, outlook), *_job_pages(reader)):
+    for page in (*_pages(lab, outlook, questions), *_job_pages(reader)):
         _register(page, live_state, access)
     nicegui_app.add_exception_handler(404, _not_found)
     ui.run_with(
@@ -98,7 +101,7 @@ class _Page(NamedTuple):
         return str(next(iter(request.path_params.values()), ""))
 
 
-def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
+def _pages(lab: LabRuns, outlook: JobOutlook, questions: Questions) -> tuple[_Page, ...]:
     return (
         _Page("/", "/", "Cluster", lambda visit, _: cluster_page(visit)),
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
@@ -115,6 +118,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
         _Page("/decisions", "/decisions", "Decisions", _decisions),
         _Page("/decisions/{decision}", "/decisions", "Decision", _decision, decision_name),
         _Page("/lab", "/lab", "Lab", partial(_lab, lab)),
+        _Page("/ask", "/ask", "Ask", lambda v, r: ask_page(v, questions, r.query_params)),
     )
 
 

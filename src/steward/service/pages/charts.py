@@ -7,8 +7,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from steward.model.cluster_snapshot import GpuState
 from steward.model.frame import T_S, Frame
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import GpuUsage, StateSnapshot
 from steward.service.pages.wording import GPU_WORDS
 from steward.store.journal_summary import CurvePoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nicegui import ui
 
 from steward.clients.local_jobs.devices import SLOT_MODEL
+from steward.model.cluster_snapshot import GpuState
 from steward.model.decision import Autonomy, DecisionState
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.charts import use_chart, use_series
 from steward.service.pages.drawings import faults, news, queue_table, tenant_bars, tile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from steward.model.cluster_snapshot import ClusterSnapshot, QueuedJob, TenantRow
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding
 from steward.model.outcome import Story
 from steward.model.yardstick import YARDSTICKS
-from steward.service.cluster_snapshot import ClusterSnapshot, QueuedJob, TenantRow
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.wording import (

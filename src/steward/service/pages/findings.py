@@ -10,9 +10,9 @@ from urllib.parse import quote
 from nicegui import background_tasks, ui
 from nicegui.element import Element
 
+from steward.model.cluster_snapshot import GpuState
 from steward.model.finding import Finding, Pattern, Severity
 from steward.model.identity import FindingId
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty, moment, severity_chip, sparkline
 from steward.service.pages.frame import Show, Visit, card, keep_in_address

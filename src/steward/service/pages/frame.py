@@ -37,6 +37,7 @@ PAGES = (
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),
     ("/lab", "Lab", "science"),
+    ("/ask", "Ask", "forum"),
 )
 
 # Which table of a page can be taken along as CSV.

@@ -15,7 +15,7 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow, GpuState, NodeRow
+from steward.model.cluster_snapshot import ClusterSnapshot, GpuRow, GpuState, NodeRow
 from steward.service.pages.drawings import empty
 from steward.service.pages.markup import Markup, join, tag
 from steward.service.pages.rows import Html, Rows, set_prop

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from steward.learn.rules import KEPT_SHARE
+from steward.model.cluster_snapshot import GpuState
 from steward.model.decision import DecisionState
 from steward.model.finding import Finding, Severity
 from steward.model.outcome import HOUR_S, JOULES_PER_KWH, Interval, Outcome, Story
 from steward.model.yardstick import PUT_TO_WORK, RUN, YARDSTICKS
-from steward.service.cluster_snapshot import GpuState
 
 __all__ = [
     "GPU_MARKS",

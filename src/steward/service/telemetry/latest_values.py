@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from steward.loop import Loop
+from steward.model.cluster_snapshot import ClusterSnapshot, GpuRow, NodeRow
 from steward.model.frame import steps_of
 from steward.model.view import ClusterView
-from steward.service.cluster_snapshot import ClusterSnapshot, GpuRow, NodeRow
 
 __all__ = ["CollectorState", "LatestValues", "NodeSummary", "node_of"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from service.job_records import EVIL, loan, record
 from steward.errors import StewardError
+from steward.model.cluster_snapshot import ClusterSnapshot, QueuedJob, RunningJobRow
 from steward.model.managed_job import LifeState
-from steward.service.cluster_snapshot import ClusterSnapshot, QueuedJob, RunningJobRow
 from steward.service.pages.jobs.elements import (
     cells,
     cost_tiles,

@@ -10,9 +10,9 @@ import pytest
 
 from observe.parcels import T0, label
 from service.bed import ServiceBed
+from steward.model.cluster_snapshot import GpuState
 from steward.observe.intake import AgentRegistry
 from steward.observe.throttling import throttle_reasons
-from steward.service.cluster_snapshot import GpuState
 from steward.service.pages.telemetry.figures import figure, title
 from steward.service.pages.telemetry.gpu import contrast_table, gpu_figures, rhythm_text
 from steward.service.pages.telemetry.node import gpu_table, job_table, node_figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from steward.service.cluster_snapshot import ClusterSnapshot, QueuedJob, RunningJobRow
+from steward.model.cluster_snapshot import ClusterSnapshot, QueuedJob, RunningJobRow
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card

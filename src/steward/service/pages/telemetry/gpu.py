@@ -9,9 +9,9 @@ from urllib.parse import quote
 from nicegui import ui
 
 from steward.errors import StewardError
+from steward.model.cluster_snapshot import GpuRow
 from steward.model.finding import Finding, Severity
 from steward.observe.throttling import throttle_reasons
-from steward.service.cluster_snapshot import GpuRow
 from steward.service.live_state import LiveState, StateSnapshot
 from steward.service.pages.drawings import empty, found_list, tile
 from steward.service.pages.frame import Show, Visit, card, keep_in_address

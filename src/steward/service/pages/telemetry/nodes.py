@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from steward.model.cluster_snapshot import GpuState
 from steward.observe.intake import SILENT_AFTER_S, AgentState
-from steward.service.cluster_snapshot import GpuState
 from steward.service.live_state import StateSnapshot
 from steward.service.pages.drawings import empty
 from steward.service.pages.frame import Show, Visit, card

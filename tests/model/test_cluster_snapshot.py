@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from factories import job, loan, moment, node, samples, view
 from steward.model.cluster import Health
+from steward.model.cluster_snapshot import GpuState, cluster_snapshot, fair_shares
 from steward.model.event import Observation
 from steward.model.identity import GpuId, NodeId
 from steward.model.job import JobState
 from steward.model.view import TenantColumns
-from steward.service.cluster_snapshot import GpuState, cluster_snapshot, fair_shares
 
 
 def tenants(weights: list[float], guaranteed: list[int]) -> TenantColumns:

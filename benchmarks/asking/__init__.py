@@ -1,0 +1,1 @@
+"""The generated site, the phrasings and the truths of `benchmarks/ask.py`."""

@@ -1,0 +1,1 @@
+"""The grammar: questions in English to calls of tools, without any model. Deterministic."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import cast
@@ -122,7 +122,7 @@ class GraphNetwork:
         out = _relu(read + weights["read bias"]) @ weights["out"] + weights["out bias"]
         low, middle, high = out.astype(np.float64).T
         spread = np.stack([-np.logaddexp(0.0, low - 3.0), 0.0 * middle, np.logaddexp(0.0, high - 3.0)])
-        return cast("Floats", (middle + spread).T)
+        return cast("Floats", (middle + float(self.scales["interval"][0]) * spread).T)
 
     def slowdowns(self, inputs: GraphInputs) -> Floats:
         """Return low, middle and high slowdown of each job; NaN where it abstains.
@@ -134,6 +134,24 @@ class GraphNetwork:
         predicted[np.bincount(inputs.entry_job, minlength=len(predicted)) == 0] = 1.0
         predicted[~self.hull.holds(inputs)] = np.nan
         return cast("Floats", predicted)
+
+    def calibrated(self, held_out: Sequence[tuple[GraphInputs, Floats]]) -> GraphNetwork:
+        """Return the same with intervals that hold as often as they say, on scenes held out.
+
+        One factor widens or narrows all of them (conformal prediction); contended jobs count.
+        """
+        off = []
+        for inputs, measured in held_out:
+            low, middle, high = self.residuals(inputs).T
+            target = np.log(measured / inputs.mean_field)
+            side = np.where(target < middle, middle - low, high - middle)
+            off.append((np.abs(target - middle) / np.maximum(side, 1e-9))[measured > 1.05])
+        ratios = np.concatenate([*off, np.zeros(0)])
+        if not len(ratios):
+            return self
+        factor = float(np.quantile(ratios, LEVELS[-1] - LEVELS[0]))
+        interval = self.scales["interval"] * factor
+        return replace(self, scales={**self.scales, "interval": interval})
 
     def _scaled(self, name: str, rows: Floats) -> Singles:
         scaled = (rows - self.scales[f"{name}_mean"]) / self.scales[f"{name}_spread"]

@@ -100,7 +100,8 @@ def train(
             progress = _progress(network, held_out, step + 1, plan.steps, losses)
             report(progress, _state(optimiser, weights, step + 1))
             losses = []
-    return _exported(weights, scales, examples)
+    network = _exported(weights, scales, examples)
+    return network.calibrated([(each.inputs, each.measured) for each in held_out])
 
 
 def _torch() -> Any:  # noqa: ANN401 - torch has no types where it is optional
@@ -226,7 +227,7 @@ def _exported(
     plain = {name: each.detach().numpy().copy() for name, each in weights.items()}
     return GraphNetwork(
         weights=plain,
-        scales={name: np.asarray(each) for name, each in scales.items()},
+        scales={name: np.asarray(each) for name, each in scales.items()} | {"interval": np.ones(1)},
         hull=Hull.around([each.inputs for each in examples]),
     )
 

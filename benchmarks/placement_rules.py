@@ -82,7 +82,9 @@ def _kernel(kind: Placement, *, name: str) -> PlacementRule:
     return rule
 
 
-def _within_node(load: NetworkLoad, gpus: int, name: str, *, tightest: bool = True) -> Candidate | None:
+def _within_node(
+    load: NetworkLoad, gpus: int, name: str, *, tightest: bool = True
+) -> Candidate | None:
     fits = np.flatnonzero(load.free >= gpus)
     if not len(fits):
         return None
@@ -118,7 +120,9 @@ def slurm_tree(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) 
         if not len(fits):
             continue
         switch = fits[np.argmin(room[fits])]
-        return _sized(load, "slurm-tree", _best_fit_leaves(place, whole & (of == switch), count), gpus)
+        return _sized(
+            load, "slurm-tree", _best_fit_leaves(place, whole & (of == switch), count), gpus
+        )
     return None
 
 
@@ -135,7 +139,9 @@ def _best_fit_leaves(place: NodeMap, usable: NDArray[np.bool_], count: int) -> l
     return chosen
 
 
-def slurm_block(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) -> Candidate | None:
+def slurm_block(
+    load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int
+) -> Candidate | None:
     """`topology/block`, with leaves as blocks: fewest blocks, then the tightest set."""
     if gpus <= int(load.place.gpus.max()):
         return _within_node(load, gpus, "slurm-block", tightest=False)

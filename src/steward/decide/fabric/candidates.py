@@ -78,7 +78,11 @@ def ring_order(place: NodeMap, nodes: Ints) -> Ints:
 def _ways(place: NodeMap, free: Ints, gpus: int) -> Iterator[tuple[str, Ints]]:
     size = int(place.gpus.max())
     if gpus > size:  # a node that gives fewer GPUs than the others slows the ring of all
-        free = np.where(free == place.gpus, free, 0) if gpus % size == 0 else _mostly(place, free, gpus)
+        free = (
+            np.where(free == place.gpus, free, 0)
+            if gpus % size == 0
+            else _mostly(place, free, gpus)
+        )
     everywhere = np.ones(len(free), np.bool_)
     yield "packed", _packed(place, free, gpus, everywhere)
     for name, of in (("domain", place.domain), ("leaf", place.leaf), ("pod", place.pod)):
@@ -117,7 +121,9 @@ def _packed(place: NodeMap, free: Ints, gpus: int, where: NDArray[np.bool_]) -> 
     by_leaf = np.bincount(place.leaf, np.where(whole, here, 0))
     holds = np.flatnonzero(by_leaf >= rest)
     first = int(holds[np.argmin(by_leaf[holds])]) if len(holds) else -1
-    order = np.lexsort((np.arange(len(here)), -here, -by_leaf[place.leaf], place.leaf != first, ~whole))
+    order = np.lexsort(
+        (np.arange(len(here)), -here, -by_leaf[place.leaf], place.leaf != first, ~whole)
+    )
     for node in order.tolist():
         if here[node] >= rest > 0:  # the last part: the node that it fills best
             last = np.flatnonzero((here >= rest) & (taken == 0))

@@ -41,6 +41,7 @@ Ints = NDArray[np.int64]
 SlowdownModel = Callable[[Sequence[Contention]], Sequence[Floats]]
 
 _DRAWS = 4
+_ERROR = 0.2  # of the part above 1, that predictions are off by where jobs contend
 _FEW_FLOWS = 256  # of a job; many flows are an average by themselves
 
 
@@ -77,6 +78,13 @@ class Ranked:
     def mean_slowdown(self) -> float:
         """The slowdown to be expected."""
         return float(self.slowdown.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The slowdown within which four of five outcomes lie: other ports, other errors."""
+        spread = 1.0 + (self.mean_slowdown - 1.0) * _ERROR
+        low, high = float(self.slowdown.min()), float(self.slowdown.max())
+        return min(self.mean_slowdown, low / max(1.0, spread) ** 0.5), high * spread**0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,7 +160,9 @@ class LeastContention:
                     slowdown=own,
                     gained_gpus=float(np.mean(gained)),
                     ideal_gpus=_ideal_gpus(load, job),
-                    worst_hit=(before.jobs[worst].job, float(others[worst])) if worst >= 0 else ("", 1.0),
+                    worst_hit=(before.jobs[worst].job, float(others[worst]))
+                    if worst >= 0
+                    else ("", 1.0),
                 )
             )
         return out
@@ -203,9 +213,7 @@ def _ideal_gpus(load: NetworkLoad, job: PlacedJob) -> float:
     return job.total_gpus * job.profile.compute_s / ideal_s(job.profile, nodes, load.place)
 
 
-def _against_ideal(
-    scene: Contention, slowdown: Floats, load: NetworkLoad, job: PlacedJob
-) -> float:
+def _against_ideal(scene: Contention, slowdown: Floats, load: NetworkLoad, job: PlacedJob) -> float:
     """Return the last job's slowdown against whole nodes in an idle network."""
     rates = alone_rate(scene)
     size = int(load.place.gpus.max())

@@ -133,9 +133,7 @@ def joined(graphs: Sequence[GraphInputs]) -> GraphInputs:
         job=np.concatenate([each.job for each in graphs]),
         link=np.concatenate([each.link for each in graphs]),
         entry=np.concatenate([each.entry for each in graphs]),
-        entry_job=np.concatenate(
-            [each.entry_job + job_before[i] for i, each in enumerate(graphs)]
-        ),
+        entry_job=np.concatenate([each.entry_job + job_before[i] for i, each in enumerate(graphs)]),
         entry_link=np.concatenate(
             [each.entry_link + link_before[i] for i, each in enumerate(graphs)]
         ),

@@ -121,7 +121,9 @@ class GraphNetwork:
         read = job @ weights["read"] + job_rows @ weights["read job"]
         out = _relu(read + weights["read bias"]) @ weights["out"] + weights["out bias"]
         low, middle, high = out.astype(np.float64).T
-        spread = np.stack([-np.logaddexp(0.0, low - 3.0), 0.0 * middle, np.logaddexp(0.0, high - 3.0)])
+        spread = np.stack(
+            [-np.logaddexp(0.0, low - 3.0), 0.0 * middle, np.logaddexp(0.0, high - 3.0)]
+        )
         return cast("Floats", (middle + float(self.scales["interval"][0]) * spread).T)
 
     def slowdowns(self, inputs: GraphInputs) -> Floats:
@@ -225,7 +227,9 @@ def _checked(content: Mapping[str, NDArray[np.generic]], where: str) -> GraphNet
     weights = of("weight")
     for name, (rows, columns) in GraphNetwork.shapes().items():
         if name not in weights or weights[name].size != rows * columns:
-            raise StewardError(f"lacks the array `{name}`, or it has another size", where=where, hint=hint)
+            raise StewardError(
+                f"lacks the array `{name}`, or it has another size", where=where, hint=hint
+            )
     hull = of("hull")
     return GraphNetwork(
         weights=cast("Mapping[str, Singles]", weights),

@@ -161,9 +161,7 @@ def _loss(
     target = torch.tensor(np.log(measured / inputs.mean_field), dtype=torch.float32)
     weight = torch.tensor(np.where(measured > _CONTENDED, _WEIGHT, 1.0), dtype=torch.float32)
     quantiles = forward(torch, weights, scales, inputs)
-    middle = torch.nn.functional.huber_loss(
-        quantiles[:, 1], target, delta=_HUBER, reduction="none"
-    )
+    middle = torch.nn.functional.huber_loss(quantiles[:, 1], target, delta=_HUBER, reduction="none")
     total = (weight * middle).sum() / weight.sum() / _HUBER
     for column, level in enumerate(LEVELS):
         off = target - quantiles[:, column]
@@ -210,10 +208,10 @@ def forward(
         sent = (link @ part("link to job"))[to_link] + entry @ part("entry to job")
         messages = torch.relu(sent + part("to job bias"))
         met = gathered(messages, to_job, len(job))
-        job = job + torch.relu(
-            job @ part("job keeps") + met @ part("job hears") + part("job bias")
-        )
-    hidden = torch.relu(job @ weights["read"] + job_rows @ weights["read job"] + weights["read bias"])
+        job = job + torch.relu(job @ part("job keeps") + met @ part("job hears") + part("job bias"))
+    hidden = torch.relu(
+        job @ weights["read"] + job_rows @ weights["read job"] + weights["read bias"]
+    )
     out = hidden @ weights["out"] + weights["out bias"]
     soft = torch.nn.functional.softplus
     return torch.stack(

@@ -34,7 +34,9 @@ class NodeMap:
     nics: int
     nic_bytes_per_s: float
     capacity: Floats  # of each link of the topology
-    crossings: dict[tuple[object, ...], tuple[Ints, Floats]] = field(default_factory=dict, repr=False)
+    crossings: dict[tuple[object, ...], tuple[Ints, Floats]] = field(
+        default_factory=dict, repr=False
+    )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,7 +81,9 @@ def node_map(
             hint="name a capacity for links of which none is known",
         )
     near = [_switches(topology, (int(row),)) for row in rows]
-    above = [tuple(s for s in _switches(topology, each) if _rises(topology, each, s)) for each in near]
+    above = [
+        tuple(s for s in _switches(topology, each) if _rises(topology, each, s)) for each in near
+    ]
     network = links.kind != NVLINK
     nics = [int((network & (links.source == row)).sum()) for row in rows]
     own = network & np.isin(links.source, rows)

@@ -97,7 +97,9 @@ class TrueSpeeds:
             value = (value * 137 + letter) % 1_000_000_007
         return value
 
-    def _met(self, scene: Contention, rows: list[int], jobs: Sequence[PlacedJob]) -> dict[str, float]:
+    def _met(
+        self, scene: Contention, rows: list[int], jobs: Sequence[PlacedJob]
+    ) -> dict[str, float]:
         """Return the slowdown of each job of a group against running alone where it is."""
         if len(rows) == 1:
             return {jobs[rows[0]].job: 1.0}

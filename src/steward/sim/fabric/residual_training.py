@@ -102,7 +102,9 @@ def _examples(
         last = min(first + _PER_FILE, seed + count)
         file = folder / f"scenes-{first}-{last}.npz"
         if not file.is_file():
-            made = [make_example(each, world=WORLDS[each % len(WORLDS)]) for each in range(first, last)]
+            made = [
+                make_example(each, world=WORLDS[each % len(WORLDS)]) for each in range(first, last)
+            ]
             write_examples(file, made)
         found += read_examples(file)
         done(len(found), count)

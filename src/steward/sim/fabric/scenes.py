@@ -177,6 +177,8 @@ def see(
         measured = capacity * np.exp(0.08 * dice.standard_normal(links))
         counted[busy] = np.minimum(measured / scene.capacity, 1.0)[busy]
         faults = np.where(gray, dice.beta(4.0, 2.0, links), dice.beta(1.0, 12.0, links))
-    signs = LinkSigns(counted, faults, tiers.astype(np.int64), known.incast_share, known.pause_share)
+    signs = LinkSigns(
+        counted, faults, tiers.astype(np.int64), known.incast_share, known.pause_share
+    )
     true = scene._replace(capacity=capacity)
     return Scene(true=true, seen=scene, signs=signs, losses=losses, nodes=nodes)

@@ -86,7 +86,7 @@ def sentence_of(ranked: Sequence[Ranked], parts: Sequence[LinkPart], place: Node
 
 def _times(ranked: Ranked) -> str:
     low, high = ranked.interval
-    return f"{ranked.mean_slowdown:.2f}× ({low:.2f}–{high:.2f})"
+    return f"{ranked.mean_slowdown:.2f}× ({low:.2f}–{high:.2f})"  # noqa: RUF001 - as people write it
 
 
 def _nodes(ranked: Ranked, place: NodeMap) -> str:

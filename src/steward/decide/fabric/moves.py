@@ -37,10 +37,11 @@ class NetworkMove:
     @property
     def sentence(self) -> str:
         """Describe it for people."""
+        here, there = f"{self.slowdown_here:.2f}\u00d7", f"{self.slowdown_there:.2f}\u00d7"
+        gained, spent = self.gain_gpu_s / 3600.0, self.cost_gpu_s / 3600.0
         return (
-            f"job {self.job.job} runs at {self.slowdown_here:.2f}× where it is and would at "
-            f"{self.slowdown_there:.2f}× ({self.target.kind}); {self.gain_gpu_s / 3600:.1f} "
-            f"GPU-hours gained, {self.cost_gpu_s / 3600:.1f} spent on the move"
+            f"job {self.job.job} runs at {here} where it is and would at {there} "
+            f"({self.target.kind}); {gained:.1f} GPU-hours gained, {spent:.1f} spent on the move"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -51,7 +52,7 @@ def read_examples(file: Path) -> list[Example]:
             f"holds no scenes: {fault}", where=str(file), hint="delete it; it is made again"
         ) from fault
     out = []
-    for (job, link, entry), (job_end, link_end, entry_end) in zip(ends, ends[1:], strict=False):
+    for (job, link, entry), (job_end, link_end, entry_end) in pairwise(ends):
         inputs = GraphInputs(
             job=content["job"][job:job_end].astype(np.float64),
             link=content["link"][link:link_end].astype(np.float64),

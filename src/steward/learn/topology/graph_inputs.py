@@ -101,7 +101,7 @@ def _of_links(scene: Contention, sharing: Sharing, signs: LinkSigns, kept: Ints)
     known = ~np.isnan(counted)
     columns = [
         np.log1p(sharing.load),
-        _log(jobs),
+        _log(jobs.astype(np.float64)),
         signs.tier[kept].astype(np.float64),
         np.where(known, _log(counted), 0.0),
         known.astype(np.float64),

@@ -135,7 +135,7 @@ class GraphNetwork:
         predicted = np.maximum(predicted, 1.0)
         predicted[np.bincount(inputs.entry_job, minlength=len(predicted)) == 0] = 1.0
         predicted[~self.hull.holds(inputs)] = np.nan
-        return cast("Floats", predicted)
+        return predicted
 
     def calibrated(self, held_out: Sequence[tuple[GraphInputs, Floats]]) -> GraphNetwork:
         """Return the same with intervals that hold as often as they say, on scenes held out.

@@ -33,7 +33,7 @@ def world_of(signs: LinkSigns) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResidualModel:
-    """Predicts the slowdowns of several scenes at once. Where it abstains, the mean field stands."""
+    """Predicts slowdowns of several scenes at once. Where it abstains, the mean field stands."""
 
     network: GraphNetwork
     signs: Callable[[Contention], LinkSigns] = lambda scene: no_signs(len(scene.capacity))

@@ -168,7 +168,7 @@ def _loss(
         total = total + 0.3 * (weight * torch.maximum(level * off, (level - 1.0) * off)).sum() / (
             weight.sum()
         )
-    return total  # type: ignore[no-any-return]  # torch has no types here
+    return total
 
 
 def forward(

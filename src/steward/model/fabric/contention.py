@@ -51,9 +51,14 @@ def of_entries(
     counts = np.array([0, *(len(links) for links, _ in entries)], np.int64)
     link = np.concatenate([np.zeros(0, np.int64), *(links for links, _ in entries)])
     flows = np.concatenate([np.zeros(0), *(flows for _, flows in entries)])
-    columns = [np.ascontiguousarray(column, dtype=np.float64) for column in jobs]
+    compute, overlap, volume, limit = (
+        np.ascontiguousarray(column, dtype=np.float64) for column in jobs
+    )
     return Contention(
-        *columns,
+        compute,
+        overlap,
+        volume,
+        limit,
         np.ascontiguousarray(capacity, np.float64),
         np.cumsum(counts, dtype=np.int64),
         link,
@@ -67,7 +72,7 @@ def iteration_s(scene: Contention, job: int, rate: float) -> float:
     volume = scene.volume_bytes[job]
     sending = volume / rate if volume > 0.0 else 0.0
     computing = scene.compute_s[job]
-    return max(computing, (1.0 - scene.overlap_share[job]) * computing + sending)
+    return float(max(computing, (1.0 - scene.overlap_share[job]) * computing + sending))
 
 
 @njit

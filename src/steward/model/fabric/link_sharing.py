@@ -131,47 +131,57 @@ def _slowdown(scene: Contention, job: int, rate: float, alone: float) -> float:
 def fill(scene: Contention, active: NDArray[np.bool_], capacity: Floats, rate: Floats) -> None:
     """Write the max-min fair rate of each active job, whose flows all get the same; else 0."""
     left = capacity.copy()
+    rate[:] = 0.0
+    unsettled = np.flatnonzero(active)
+    count = len(unsettled)
     weight = np.zeros(len(left))
-    open_jobs = np.zeros(len(rate), np.int64)
-    count = 0
-    for job in range(len(rate)):
-        rate[job] = 0.0
-        if active[job]:
-            open_jobs[count] = job
-            count += 1
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                weight[scene.link[entry]] += scene.flows[entry]
     level = 0.0
     while count > 0:
+        weight[:] = 0.0
+        for i in range(count):
+            _add_flows(scene, unsettled[i], 1.0, weight)
         least = np.inf
         for i in range(count):
-            job = open_jobs[i]
-            least = min(least, scene.rate_limit[job])
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                link = scene.link[entry]
-                least = min(least, level + max(0.0, left[link]) / weight[link])
-        step = least - level
+            least = min(least, _ceiling(scene, unsettled[i], level, (left, weight)))
+        for i in range(count):
+            _add_flows(scene, unsettled[i], level - least, left)
         level = least
         kept = 0
-        for i in range(count):  # first take what all got
-            job = open_jobs[i]
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                left[scene.link[entry]] -= step * scene.flows[entry]
         for i in range(count):
-            job = open_jobs[i]
-            full = scene.rate_limit[job] <= level * (1.0 + 1e-12)
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                link = scene.link[entry]
-                full = full or left[link] <= 1e-9 * capacity[link]
-            if full:
+            job = unsettled[i]
+            if _is_settled(scene, job, level, (left, capacity)):
                 rate[job] = level
             else:
-                open_jobs[kept] = job
+                unsettled[kept] = job
                 kept += 1
-        still = np.zeros(len(left))
-        for i in range(kept):
-            job = open_jobs[i]
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                still[scene.link[entry]] += scene.flows[entry]
-        weight = still
         count = kept
+
+
+@njit
+def _add_flows(scene: Contention, job: int, each: float, to: Floats) -> None:
+    for entry in range(scene.job_first[job], scene.job_first[job + 1]):
+        to[scene.link[entry]] += each * scene.flows[entry]
+
+
+@njit
+def _ceiling(scene: Contention, job: int, level: float, links: tuple[Floats, Floats]) -> float:
+    """Return how far a job's rate can rise if all that are not settled rise together."""
+    left, weight = links
+    least = scene.rate_limit[job]
+    for entry in range(scene.job_first[job], scene.job_first[job + 1]):
+        link = scene.link[entry]
+        least = min(least, level + max(0.0, left[link]) / weight[link])
+    return float(least)
+
+
+@njit
+def _is_settled(scene: Contention, job: int, level: float, links: tuple[Floats, Floats]) -> bool:
+    """Return whether a job is at its own limit, or one of its links is full."""
+    left, capacity = links
+    if scene.rate_limit[job] <= level * (1.0 + 1e-12):
+        return True
+    for entry in range(scene.job_first[job], scene.job_first[job + 1]):
+        link = scene.link[entry]
+        if left[link] <= 1e-9 * capacity[link]:
+            return True
+    return False

@@ -155,16 +155,7 @@ def _part(scene: Contention, rows: list[int]) -> Contention:
     )
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _State:
-    """The queue and what runs."""
-
-    free: Ints
-    waiting: list[int] = field(default_factory=list)
-    running: dict[int, PlacedJob] = field(default_factory=dict)
-    left: dict[int, float] = field(default_factory=dict)
-    slow: dict[int, float] = field(default_factory=dict)
-    start: dict[int, float] = field(default_factory=dict)
+Typical = tuple[tuple[int, ...], tuple[float, ...]]
 
 
 def replay_placements(
@@ -173,102 +164,132 @@ def replay_placements(
     rule: PlacementRule,
     *,
     speeds: TrueSpeeds,
-    typical: tuple[tuple[int, ...], tuple[float, ...]] = ((), ()),
+    typical: Typical = ((), ()),
     moves: NetworkMoves | None = None,
 ) -> ReplayResult:
     """Return when each job started and ended under a placement rule.
 
-    Jobs have to come in the order of their submission, and each has to fit an empty cluster.
+    Jobs have to come in the order of their submission, and each has to fit an empty cluster. With
+    `moves`, the best one is carried out whenever a job has started or ended.
     """
-    state = _State(free=place.gpus.copy())
-    start, end = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
-    took: list[float] = []
-    refused, moved, t, arriving = 0, 0, 0.0, 0
-    while arriving < len(jobs) or state.running or state.waiting:
-        ending = min(((t + state.left[i] * state.slow[i], i) for i in state.running), default=None)
-        arrives = jobs[arriving].submit_s if arriving < len(jobs) else np.inf
-        if ending is None and arrives == np.inf:
-            break  # what waits does not fit an empty cluster
-        now = arrives if ending is None or arrives <= ending[0] else ending[0]
-        for i in state.running:
-            state.left[i] -= (now - t) / state.slow[i]
-        t = now
-        if ending is not None and ending[0] <= arrives:
-            done = ending[1]
-            gone = state.running.pop(done)
-            np.add.at(state.free, np.array(gone.nodes), np.array(gone.gpus))
-            end[done] = t
-        else:
-            state.waiting.append(arriving)
-            arriving += 1
-        for i in list(state.waiting):
-            if jobs[i].gpus > state.free.sum():
-                continue
-            load = _load(place, state, typical)
-            begun = time.perf_counter()
-            chosen = rule(load, jobs[i].job, jobs[i].profile, jobs[i].gpus)
-            took.append(time.perf_counter() - begun)
-            if chosen is None:
-                refused += 1
-                continue
-            state.waiting.remove(i)
-            _begin(state, i, jobs[i], chosen)
-            start[i] = state.start[i] = t
-        _measure(state, jobs, speeds)
-        if moves is not None and _moved(moves, _load(place, state, typical), (state, jobs), t):
-            moved += 1
-            _measure(state, jobs, speeds)
+    replay = _Replay(place=place, jobs=jobs, rule=rule, speeds=speeds, typical=typical)
+    while replay.step():
+        replay.start_waiting()
+        replay.measure()
+        if moves is not None:
+            replay.move(moves)
     return ReplayResult(
-        start_s=start, end_s=end, decision_s=np.array(took), refused=refused, moves=moved
+        start_s=replay.start,
+        end_s=replay.end,
+        decision_s=np.array(replay.took),
+        refused=replay.refused,
+        moves=replay.moved,
     )
 
 
-def _load(
-    place: NodeMap, state: _State, typical: tuple[tuple[int, ...], tuple[float, ...]]
-) -> NetworkLoad:
-    return NetworkLoad(
-        place=place,
-        free=state.free.copy(),
-        jobs=tuple(state.running.values()),
-        sizes=typical[0],
-        weights=typical[1],
-    )
+class _Replay:
+    """The queue, what runs, and how far it is."""
 
+    def __init__(
+        self,
+        *,
+        place: NodeMap,
+        jobs: Sequence[ReplayJob],
+        rule: PlacementRule,
+        speeds: TrueSpeeds,
+        typical: Typical,
+    ) -> None:
+        self.place, self.jobs, self.rule, self.speeds = place, jobs, rule, speeds
+        self.typical = typical
+        self.start, self.end = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
+        self.took: list[float] = []
+        self.refused = self.moved = self._arrived = 0
+        self._t = 0.0
+        self._free = place.gpus.copy()
+        self._waiting: list[int] = []
+        self._running: dict[int, PlacedJob] = {}
+        self._left: dict[int, float] = {}  # seconds of work at full speed
+        self._slow: dict[int, float] = {}
 
-def _moved(
-    moves: NetworkMoves, load: NetworkLoad, what: tuple[_State, Sequence[ReplayJob]], t: float
-) -> bool:
-    """Carry out the best move, if there is one.
+    def step(self) -> bool:
+        """Go to the next arrival or end; return False when there is none."""
+        ends = [(self._t + self._left[i] * self._slow[i], i) for i in self._running]
+        end_s, done = min(ends, default=(np.inf, -1))
+        arrives = self.jobs[self._arrived].submit_s if self._arrived < len(self.jobs) else np.inf
+        now = min(end_s, arrives)
+        if now == np.inf:
+            return False
+        for i in self._running:
+            self._left[i] -= (now - self._t) / self._slow[i]
+        self._t = now
+        if end_s <= arrives:
+            self._release(self._running.pop(done))
+            self.end[done] = now
+        else:
+            self._waiting.append(self._arrived)
+            self._arrived += 1
+        return True
 
-    How long a job still runs is not known: as long as it has run, as heavy tails have it.
-    """
-    state, jobs = what
-    known = {
-        jobs[row].job: MovableJob(
-            slowdown=state.slow[row], left_s=t - state.start[row], move_s=MOVE_S
+    def start_waiting(self) -> None:
+        """Offer every waiting job to the rule, in the order of arrival."""
+        for i in list(self._waiting):
+            job = self.jobs[i]
+            if job.gpus > self._free.sum():
+                continue
+            load = self._load()
+            begun = time.perf_counter()
+            chosen = self.rule(load, job.job, job.profile, job.gpus)
+            self.took.append(time.perf_counter() - begun)
+            if chosen is None:
+                self.refused += 1
+                continue
+            self._waiting.remove(i)
+            self._begin(i, chosen)
+            self._left[i] = job.work_s
+            self.start[i] = self._t
+
+    def measure(self) -> None:
+        """Simulate how fast the jobs are now."""
+        wide = [each for each in self._running.values() if len(each.nodes) > 1]
+        found = self.speeds.slowdowns(wide)
+        self._slow = {row: found.get(self.jobs[row].job, 1.0) for row in self._running}
+
+    def move(self, moves: NetworkMoves) -> None:
+        """Carry out the best move, if there is one.
+
+        How long a job still runs is not known: as long as it has run, as heavy tails have it.
+        """
+        known = {
+            self.jobs[row].job: MovableJob(
+                slowdown=self._slow[row], left_s=self._t - float(self.start[row]), move_s=MOVE_S
+            )
+            for row in self._running
+        }
+        best = moves.best(self._load(), known)
+        if best is None:
+            return
+        row = next(row for row, each in self._running.items() if each is best.job)
+        self._release(best.job)
+        self._begin(row, best.target)
+        self._left[row] += MOVE_S
+        self.moved += 1
+        self.measure()
+
+    def _load(self) -> NetworkLoad:
+        return NetworkLoad(
+            place=self.place,
+            free=self._free.copy(),
+            jobs=tuple(self._running.values()),
+            sizes=self.typical[0],
+            weights=self.typical[1],
         )
-        for row in state.running
-    }
-    best = moves.best(load, known)
-    if best is None:
-        return False
-    row = next(row for row, each in state.running.items() if each is best.job)
-    np.add.at(state.free, np.array(best.job.nodes), np.array(best.job.gpus))
-    left = state.left[row] + MOVE_S
-    _begin(state, row, jobs[row], best.target)
-    state.left[row] = left
-    return True
 
+    def _begin(self, row: int, chosen: Candidate) -> None:
+        job = self.jobs[row]
+        placed = PlacedJob(job=job.job, profile=job.profile, nodes=chosen.nodes, gpus=chosen.gpus)
+        self._running[row] = placed
+        np.subtract.at(self._free, np.array(placed.nodes), np.array(placed.gpus))
+        assert (self._free >= 0).all(), "a rule gave a GPU away twice"  # noqa: S101 - our mistake
 
-def _begin(state: _State, row: int, job: ReplayJob, chosen: Candidate) -> None:
-    state.running[row] = PlacedJob(
-        job=job.job, profile=job.profile, nodes=chosen.nodes, gpus=chosen.gpus
-    )
-    np.subtract.at(state.free, np.array(chosen.nodes), np.array(chosen.gpus))
-    assert (state.free >= 0).all(), "a rule gave a GPU away twice"  # noqa: S101 - our own mistake
-    state.left[row] = job.work_s
-
-
-def _measure(state: _State, jobs: Sequence[ReplayJob], speeds: TrueSpeeds) -> None:
-    found = speeds.slowdowns([each for each in state.running.values() if len(each.nodes) > 1])
-    state.slow = {row: found.get(jobs[row].job, 1.0) for row in state.running}
+    def _release(self, job: PlacedJob) -> None:
+        np.add.at(self._free, np.array(job.nodes), np.array(job.gpus))

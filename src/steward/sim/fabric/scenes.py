@@ -143,7 +143,7 @@ def _choose(dice: np.random.Generator, free: Ints, leaf: Ints, wanted: int) -> I
 def draw_job(
     dice: np.random.Generator, capacity: Floats, crossed: tuple[Ints, Floats]
 ) -> tuple[float, float, float, float]:
-    """Draw compute time, overlap and bytes: sending takes 10 to 200 % of the compute time, alone."""
+    """Draw compute time, overlap and bytes: alone, sending takes 10 to 200 % of the computing."""
     compute = float(np.exp(dice.uniform(np.log(0.1), np.log(1.0))))
     overlap = float(dice.choice([0.0, dice.uniform(0.0, 0.9)]))
     rate = float(np.min(capacity[crossed[0]])) if len(crossed[0]) else HOST_BYTES_PER_S

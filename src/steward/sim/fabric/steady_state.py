@@ -8,7 +8,6 @@ others behind them (pause frames).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from steward.model.fabric.link_sharing import fill
 __all__ = ["PLAIN", "Losses", "measured_slowdown"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _DRAWS = 4096
 _QUIET, _SENDING, _COMPUTING = 0, 1, 2
@@ -36,27 +36,35 @@ class Losses(NamedTuple):
 PLAIN = Losses(0.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    iterations: int = 24
-    warm_up: int = 3
-    jitter: float = 0.03
+_WARM_UP = 3
+_JITTER = 0.03
 
 
 def measured_slowdown(
     scene: Contention, *, seed: int, losses: Losses = PLAIN, iterations: int = 24
 ) -> Floats:
     """Return each job's mean iteration time over that alone, over at least so many iterations."""
-    run = _Run(iterations=iterations)
     dice = np.random.default_rng(seed)
     if not len(scene.compute_s):
         return np.ones(0)
     scene, _ = reduced(scene, 1.0 if losses == PLAIN else 0.5)
     alone = np.array([iteration_s(scene, *each) for each in enumerate(alone_rate(scene))])
     starts = dice.random(len(alone)) * alone
-    factors = np.exp(run.jitter * dice.standard_normal(_DRAWS))
-    took = _simulate(scene, losses, starts, factors, (run.warm_up, run.iterations))
-    return np.maximum(took / np.maximum(alone, 1e-12), 1e-9)
+    factors = np.exp(_JITTER * dice.standard_normal(_DRAWS))
+    took = _simulate(scene, losses, starts, factors, (_WARM_UP, iterations))
+    found: Floats = np.maximum(took / np.maximum(alone, 1e-12), 1e-9)
+    return found
+
+
+class _Run(NamedTuple):
+    """Where each job is."""
+
+    phase: Ints
+    timer: Floats  # seconds of computing until the phase, or the iteration, may end
+    bytes_left: Floats
+    rate: Floats
+    done: Ints  # iterations; -1: it has not started
+    active: NDArray[np.bool_]
 
 
 @njit
@@ -70,50 +78,81 @@ def _simulate(
     """Return the mean iteration time of each job."""
     jobs = len(starts)
     warm, wanted = counts
-    phase = np.full(jobs, _QUIET)
-    timer = starts.copy()  # seconds of computing until the phase, or the iteration, may end
-    bytes_left, rate = np.zeros(jobs), np.zeros(jobs)
-    done, began, last = np.full(jobs, -1), np.zeros(jobs), np.zeros(jobs)
-    active = np.zeros(jobs, np.bool_)
+    run = _Run(
+        np.full(jobs, _QUIET),
+        starts.copy(),
+        np.zeros(jobs),
+        np.zeros(jobs),
+        np.full(jobs, -1),
+        np.zeros(jobs, np.bool_),
+    )
+    began, last = np.zeros(jobs), np.zeros(jobs)
     t, changed, waiting = 0.0, False, jobs
     while waiting > 0:
         if changed:
-            _rates(scene, losses, active, rate)
+            _rates(scene, losses, run.active, run.rate)
             changed = False
         step = np.inf
         for job in range(jobs):
-            if phase[job] != _SENDING:
-                step = min(step, timer[job])
-            elif bytes_left[job] > 0.0:
-                step = min(step, bytes_left[job] / rate[job])
+            step = min(step, _until_change(run, job))
         t += step
         for job in range(jobs):
-            timer[job] -= step
-            if phase[job] == _SENDING:
-                bytes_left[job] -= rate[job] * step
-                if bytes_left[job] > 1e-9 * scene.volume_bytes[job]:
-                    continue
-                active[job], changed = False, True
-                phase[job] = _COMPUTING
-            if timer[job] > 1e-12 * max(1.0, t):
+            changed = _advance(scene, run, job, step) or changed
+            if run.phase[job] == _SENDING or run.timer[job] > 1e-12 * max(1.0, t):
                 continue
-            if phase[job] == _QUIET and done[job] >= 0 and scene.volume_bytes[job] > 0.0:
-                phase[job], active[job], changed = _SENDING, True, True
-                bytes_left[job] = scene.volume_bytes[job]
-                factor = factors[(job * 769 + done[job]) % len(factors)]
-                timer[job] = factor * scene.overlap_share[job] * scene.compute_s[job]
+            if _sends(scene, run, job, factors):
+                changed = True
                 continue
-            done[job] += 1
-            if done[job] == warm:
+            _iterates(scene, run, job, factors)
+            if run.done[job] == warm:
                 began[job] = t
             last[job] = t
-            if done[job] == warm + wanted:
-                waiting -= 1
-            phase[job] = _QUIET
-            factor = factors[(job * 769 + done[job]) % len(factors)]
-            share = 1.0 if scene.volume_bytes[job] <= 0.0 else 1.0 - scene.overlap_share[job]
-            timer[job] = factor * share * scene.compute_s[job]
-    return (last - began) / np.maximum(done - warm, 1)
+            waiting -= run.done[job] == warm + wanted
+    return (last - began) / np.maximum(run.done - warm, 1)
+
+
+@njit
+def _until_change(run: _Run, job: int) -> float:
+    """Return seconds until a job ends computing, or sending."""
+    if run.phase[job] != _SENDING:
+        return float(run.timer[job])
+    return float(run.bytes_left[job] / run.rate[job])
+
+
+@njit
+def _advance(scene: Contention, run: _Run, job: int, step: float) -> bool:
+    """Let time pass for a job; return whether it ended sending."""
+    run.timer[job] -= step
+    if run.phase[job] != _SENDING:
+        return False
+    run.bytes_left[job] -= run.rate[job] * step
+    if run.bytes_left[job] > 1e-9 * scene.volume_bytes[job]:
+        return False
+    run.active[job] = False
+    run.phase[job] = _COMPUTING
+    return True
+
+
+@njit
+def _sends(scene: Contention, run: _Run, job: int, factors: Floats) -> bool:
+    """Let a job begin to send, if that is what comes; return whether it does."""
+    if run.phase[job] != _QUIET or run.done[job] < 0 or scene.volume_bytes[job] <= 0.0:
+        return False
+    run.phase[job], run.active[job] = _SENDING, True
+    run.bytes_left[job] = scene.volume_bytes[job]
+    factor = factors[(job * 769 + run.done[job]) % len(factors)]
+    run.timer[job] = factor * scene.overlap_share[job] * scene.compute_s[job]
+    return True
+
+
+@njit
+def _iterates(scene: Contention, run: _Run, job: int, factors: Floats) -> None:
+    """End an iteration and begin the next."""
+    run.done[job] += 1
+    run.phase[job] = _QUIET
+    factor = factors[(job * 769 + run.done[job]) % len(factors)]
+    share = 1.0 if scene.volume_bytes[job] <= 0.0 else 1.0 - scene.overlap_share[job]
+    run.timer[job] = factor * share * scene.compute_s[job]
 
 
 @njit
@@ -122,32 +161,31 @@ def _rates(scene: Contention, losses: Losses, active: NDArray[np.bool_], rate: F
     if losses.incast_share == 0.0 and losses.pause_share == 0.0:
         fill(scene, active, scene.capacity, rate)
         return
-    links = len(scene.capacity)
-    meeting, flows, held = np.zeros(links), np.zeros(links), np.zeros(links)
-    used = np.zeros(links)
-    for job in range(len(rate)):
-        if active[job]:
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                meeting[scene.link[entry]] += 1.0
-                flows[scene.link[entry]] += scene.flows[entry]
-    left = scene.capacity.copy()
-    for link in range(links):
-        if meeting[link] > 1.0:
-            left[link] *= 1.0 - losses.incast_share * (1.0 - 1.0 / meeting[link])
+    meeting, flows = _meetings(scene, active)
+    left = scene.capacity * (1.0 - losses.incast_share * (1.0 - 1.0 / np.maximum(meeting, 1.0)))
     fill(scene, active, left, rate)
     if losses.pause_share == 0.0:
         return
-    for job in range(len(rate)):
-        if active[job]:
-            for entry in range(scene.job_first[job], scene.job_first[job + 1]):
-                used[scene.link[entry]] += rate[job] * scene.flows[entry]
-    for job in range(len(rate)):
+    used, held = np.zeros(len(left)), np.zeros(len(left))
+    for job in np.flatnonzero(active):
+        for entry in range(scene.job_first[job], scene.job_first[job + 1]):
+            used[scene.link[entry]] += rate[job] * scene.flows[entry]
+    for job in range(len(active)):
         if active[job]:
             _hold_up(scene, job, (meeting, used, left), held)
-    for link in range(links):
-        if flows[link] > 0.0:
-            left[link] *= 1.0 - losses.pause_share * held[link] / flows[link]
+    left *= 1.0 - losses.pause_share * held / np.maximum(flows, 1e-9)
     fill(scene, active, left, rate)
+
+
+@njit
+def _meetings(scene: Contention, active: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return how many jobs, and how many flows, send over each link now."""
+    meeting, flows = np.zeros(len(scene.capacity)), np.zeros(len(scene.capacity))
+    for job in np.flatnonzero(active):
+        for entry in range(scene.job_first[job], scene.job_first[job + 1]):
+            meeting[scene.link[entry]] += 1.0
+            flows[scene.link[entry]] += scene.flows[entry]
+    return meeting, flows
 
 
 @njit

@@ -16,6 +16,7 @@ from steward.model.forecast import About, ForecastColumn
 from steward.model.identity import DecisionId, JobId
 
 __all__ = [
+    "CAP_SENSITIVITY",
     "DELAY_SENSITIVITY",
     "NO_CAP",
     "ApplicationColumns",
@@ -31,6 +32,8 @@ Ints = NDArray[np.int64]
 
 # Log of slowdown per millisecond of added delay on its paths, about APPLICATIONS.
 DELAY_SENSITIVITY = "fabric.delay_sensitivity"
+# By how much more or less a cap slows than `cap_loss` says: a factor, about APPLICATIONS.
+CAP_SENSITIVITY = "fabric.cap_sensitivity"
 NO_CAP = float("inf")
 _NOTHING_LASTS: Mapping[DecisionId, JobId] = MappingProxyType({})
 

@@ -66,7 +66,7 @@ def engine_of(
     counters = np.zeros(8, np.int64)
     counters[4] = at_once  # all slots are free
     counters[5] = 1  # marks are 0
-    return Engine(**columns, count=counters)
+    return Engine(**columns, counters=counters)
 
 
 def _bundle_columns(bundles: Sequence[Bundle], owner: Sequence[int]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ SLACK = 1e-9  # what rounding may add to a demand
 MOST_LOAD = 0.95  # of a link that nothing competes for: a sender alone builds no queue
 OWN_BOUND, UNSETTLED = -1, -2  # codes of Engine.neck
 PACKET_BYTES = 4096.0
-# Positions in Engine.count.
+# Positions in Engine.counters.
 STARTS, ENDS, SHARED, NEXT_FLOW, FREE_N, STAMP, QUEUE_N, STEPS = range(8)
 
 
@@ -113,7 +113,7 @@ class Engine(NamedTuple):
     slots_touched: Ints
     open_slots: Ints
     now: Floats
-    count: Ints
+    counters: Ints
 
 
 EngineRef, EngineRefType = reference_to("EngineRef", Engine._fields, module=__name__)
@@ -122,7 +122,7 @@ EngineRef, EngineRefType = reference_to("EngineRef", Engine._fields, module=__na
 @njit
 def run(engine: Engine, until_s: float, most_events: int) -> int:
     """Go on until a time, or until so many flows have begun or ended; return how many."""
-    count = engine.count
+    count = engine.counters
     before = count[STARTS] + count[ENDS]
     while True:
         next_s = engine.tree[1]
@@ -142,7 +142,7 @@ def run(engine: Engine, until_s: float, most_events: int) -> int:
             _share(engine, now_s)
     if until_s < NEVER and until_s > engine.now[0] and now_s > until_s:
         engine.now[0] = until_s
-    return count[STARTS] + count[ENDS] - before
+    return int(count[STARTS] + count[ENDS] - before)
 
 
 @njit
@@ -185,7 +185,7 @@ def set_limit(engine: Engine, bundle: int, bytes_per_s: float) -> None:
 @njit
 def reshare(engine: Engine) -> None:
     """Give new rates where limits have changed."""
-    if engine.count[QUEUE_N] > 0:
+    if engine.counters[QUEUE_N] > 0:
         _share(engine, engine.now[0])
 
 
@@ -219,10 +219,10 @@ def set_timer(engine: Engine, leaf: int, end_s: float) -> None:
 @njit
 def _touch(engine: Engine, link: int) -> None:
     """Note that the rates over a link have to be shared out anew."""
-    if engine.link_mark[link] != -1 - engine.count[STAMP]:
-        engine.link_mark[link] = -1 - engine.count[STAMP]
-        engine.seeds[engine.count[QUEUE_N]] = link
-        engine.count[QUEUE_N] += 1
+    if engine.link_mark[link] != -1 - engine.counters[STAMP]:
+        engine.link_mark[link] = -1 - engine.counters[STAMP]
+        engine.seeds[engine.counters[QUEUE_N]] = link
+        engine.counters[QUEUE_N] += 1
 
 
 @njit
@@ -231,7 +231,7 @@ def _lightest(engine: Engine, bundle: int) -> int:
     first, last = engine.variant_begin[bundle], engine.variant_begin[bundle + 1]
     best, least = first, NEVER
     if last - first == 1:
-        return first
+        return int(first)
     for variant in range(first, last):
         worst = 0.0
         for at in range(engine.entry_begin[variant], engine.entry_begin[variant + 1]):
@@ -244,13 +244,13 @@ def _lightest(engine: Engine, bundle: int) -> int:
             worst = max(worst, units / engine.capacity[link])
         if worst < least:
             best, least = variant, worst
-    return best
+    return int(best)
 
 
 @njit
 def _begin(engine: Engine, bundle: int, now_s: float) -> None:
     """Let a bundle be sent: at its bound, unless it competes with others."""
-    count = engine.count
+    count = engine.counters
     count[STARTS] += engine.flows[bundle]
     count[FREE_N] -= 1
     slot = engine.free[count[FREE_N]]
@@ -290,7 +290,7 @@ def _bound(engine: Engine, bundle: int) -> float:
     bound = engine.limit[bundle]
     for at in range(engine.entry_begin[variant], engine.entry_begin[variant + 1]):
         bound = min(bound, engine.capacity[engine.entry_link[at]] / engine.entry_weight[at])
-    return bound
+    return float(bound)
 
 
 @njit
@@ -316,7 +316,7 @@ def _rebound(engine: Engine, slot: int) -> None:
 @njit
 def _competes(engine: Engine, link: int) -> bool:
     """Return whether what crosses a link could fill it and more."""
-    return engine.demand[link] > engine.capacity[link] * (1.0 + SLACK)
+    return bool(engine.demand[link] > engine.capacity[link] * (1.0 + SLACK))
 
 
 @njit
@@ -341,7 +341,7 @@ def _hand_over(engine: Engine, slot: int) -> None:
 def _end(engine: Engine, slot: int, now_s: float) -> None:
     """Take a bundle off its links; its job goes on if that was the last of a phase."""
     bundle = engine.bundle[slot]
-    count = engine.count
+    count = engine.counters
     count[ENDS] += engine.flows[bundle]
     _settle_slot(engine, slot, now_s)
     _hand_over(engine, slot)
@@ -404,7 +404,7 @@ def _next_phase(engine: Engine, job: int, now_s: float) -> None:
 @njit
 def _step_ends(engine: Engine, job: int, now_s: float) -> None:
     """Count a step, and begin the next one by computing."""
-    engine.count[STEPS] += 1
+    engine.counters[STEPS] += 1
     engine.last_step_s[job] = now_s - engine.step_s[job]
     engine.step_sum_s[job] += now_s - engine.step_s[job]
     engine.step_count[job] += 1
@@ -439,7 +439,7 @@ def _timer_ends(engine: Engine, job: int, now_s: float) -> None:
 def wait_s(engine: Engine, link: int) -> float:
     """Return the mean time in a link's queue: M/D/1, and a full queue where it is saturated."""
     if engine.full[link] == 1:
-        return engine.full_wait_s[link]
+        return float(engine.full_wait_s[link])
     rate = 0.0
     entry = engine.head[link]
     while entry >= 0:
@@ -449,13 +449,13 @@ def wait_s(engine: Engine, link: int) -> float:
         entry = engine.entry_next[entry]
     load = min(rate / engine.capacity[link], MOST_LOAD)
     packet_s = PACKET_BYTES / engine.capacity[link]
-    return min(packet_s * load / (2.0 * (1.0 - load)), engine.full_wait_s[link])
+    return float(min(packet_s * load / (2.0 * (1.0 - load)), engine.full_wait_s[link]))
 
 
 @njit
 def _slowest_path_s(engine: Engine, phase: int, now_s: float) -> float:
     """Return how long a message takes over the slowest of a phase's paths, as loads are now."""
-    if engine.count[QUEUE_N] > 0:
+    if engine.counters[QUEUE_N] > 0:
         _share(engine, now_s)
     slowest = 0.0
     for path in range(engine.path_begin[phase], engine.path_begin[phase + 1]):
@@ -479,9 +479,9 @@ def _share(engine: Engine, now_s: float) -> None:
         _fill(engine, links_n, slots_n)
         for at in range(links_n):
             slots_n = _neckless(engine, engine.links_touched[at], slots_n, now_s)
-        engine.count[STAMP] += 1
+        engine.counters[STAMP] += 1
         for at in range(slots_n):
-            engine.slot_mark[engine.slots_touched[at]] = engine.count[STAMP]
+            engine.slot_mark[engine.slots_touched[at]] = engine.counters[STAMP]
     for at in range(slots_n):
         slot = engine.slots_touched[at]
         rate = engine.slot_rate[slot]
@@ -489,24 +489,24 @@ def _share(engine: Engine, now_s: float) -> None:
         set_timer(engine, slot, now_s + left / rate if rate > 0.0 else NEVER)
     for at in range(links_n):
         _note_fullness(engine, engine.links_touched[at], now_s)
-    for at in range(engine.count[QUEUE_N]):
+    for at in range(engine.counters[QUEUE_N]):
         _note_fullness(engine, engine.seeds[at], now_s)
-    engine.count[QUEUE_N] = 0
-    engine.count[STAMP] += 1
-    engine.count[SHARED] += 1
+    engine.counters[QUEUE_N] = 0
+    engine.counters[STAMP] += 1
+    engine.counters[SHARED] += 1
 
 
 @njit
 def _unsettled(engine: Engine, now_s: float) -> int:
     """List what has its neck on a link where something changed; return how many."""
     slots_n = 0
-    for at in range(engine.count[QUEUE_N]):
+    for at in range(engine.counters[QUEUE_N]):
         link = engine.seeds[at]
         entry = engine.head[link]
         while entry >= 0:
             slot = engine.slot[engine.entry_bundle[entry]]
             loose = engine.neck[slot] in (link, UNSETTLED)
-            if loose and engine.slot_mark[slot] != engine.count[STAMP]:
+            if loose and engine.slot_mark[slot] != engine.counters[STAMP]:
                 slots_n = _join(engine, slot, slots_n, now_s)
             entry = engine.entry_next[entry]
     return slots_n
@@ -516,7 +516,7 @@ def _unsettled(engine: Engine, now_s: float) -> int:
 def _join(engine: Engine, slot: int, slots_n: int, now_s: float) -> int:
     """Add a bundle to those that get a new rate."""
     _settle_slot(engine, slot, now_s)
-    engine.slot_mark[slot] = engine.count[STAMP]
+    engine.slot_mark[slot] = engine.counters[STAMP]
     engine.slots_touched[slots_n] = slot
     return slots_n + 1
 
@@ -524,7 +524,7 @@ def _join(engine: Engine, slot: int, slots_n: int, now_s: float) -> int:
 @njit
 def _links_of(engine: Engine, slots_n: int) -> int:
     """List the links on which bundles that get a new rate compete; return how many."""
-    stamp = engine.count[STAMP]
+    stamp = engine.counters[STAMP]
     links_n = 0
     for at in range(slots_n):
         variant = engine.taken[engine.bundle[engine.slots_touched[at]]]
@@ -641,7 +641,7 @@ def _neckless(engine: Engine, link: int, slots_n: int, now_s: float) -> int:
     entry = engine.head[link]
     while entry >= 0:
         slot = engine.slot[engine.entry_bundle[entry]]
-        if engine.slot_mark[slot] != engine.count[STAMP]:
+        if engine.slot_mark[slot] != engine.counters[STAMP]:
             rate = engine.slot_rate[slot]
             lost = engine.neck[slot] == link and (not full or rate < fastest * (1.0 - NEARLY))
             if lost or rate > share * (1.0 + NEARLY):

@@ -1,0 +1,1 @@
+"""Carries out what was decided about traffic: with the kernel's traffic control."""

@@ -92,7 +92,7 @@ def make_arrival(
     return Arrival(load=load, job=new, found=found, useful=np.array(useful), signs=base.signs)
 
 
-def _truly_useful(  # noqa: PLR0913, PLR0917 - what a measurement takes
+def _truly_useful(
     load: NetworkLoad,
     new: PlacedJob,
     entries: Sequence[tuple[NDArray[np.int64], Floats]],

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from placement_arrivals import (
     losses_of_choices,
     make_arrival,
@@ -21,7 +22,6 @@ from placement_arrivals import (
     share_lost,
 )
 from report import bar, finish, progress, quick
-
 from steward.decide.fabric.candidates import candidates
 from steward.decide.fabric.least_contention import LeastContention, NetworkLoad
 from steward.learn.topology.graph_inputs import inputs_of

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.fabric.candidates import Candidate
+from steward.decide.fabric.candidates import Candidate, ring_order
 from steward.decide.fabric.least_contention import LeastContention, NetworkLoad
 from steward.decide.placement import (
     Demand,
@@ -36,17 +36,16 @@ _WEIGHTS = np.array([0.7, 0.1, 0.1, 0.1])
 
 
 def _candidate(place: NodeMap, kind: str, nodes: Ints, gpus: Ints) -> Candidate:
-    """Return a choice with its ring in the order of names, as these systems number ranks."""
-    order = np.argsort(nodes)
-    return Candidate(
-        kind=kind, nodes=tuple(nodes[order].tolist()), gpus=tuple(gpus[order].tolist())
-    )
+    """Return a choice, its ring ordered by leaf and pod as ours is: rules differ in nodes alone."""
+    taken = dict(zip(nodes.tolist(), gpus.tolist(), strict=True))
+    ring = ring_order(place, np.sort(nodes)).tolist()
+    return Candidate(kind=kind, nodes=tuple(ring), gpus=tuple(taken[node] for node in ring))
 
 
 def _kernel(kind: Placement, *, name: str) -> PlacementRule:
     """Return one of the lab's placements as a rule."""
 
-    def rule(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) -> Candidate | None:
+    def rule(load: NetworkLoad, _job: str, _profile: TrafficProfile, gpus: int) -> Candidate | None:
         place, n = load.place, len(load.free)
         out_node, out_gpus = np.zeros(n, np.int64), np.zeros(n, np.int64)
         nodes = NodeOccupancy(
@@ -105,7 +104,9 @@ def _sized(load: NetworkLoad, name: str, nodes: list[int], gpus: int) -> Candida
     return _candidate(load.place, name, np.array(nodes, np.int64)[order], counts)
 
 
-def slurm_tree(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) -> Candidate | None:
+def slurm_tree(
+    load: NetworkLoad, _job: str, _profile: TrafficProfile, gpus: int
+) -> Candidate | None:
     """`topology/tree`: the lowest switch that holds the job; inside, leaves by best fit.
 
     While no leaf holds the rest, the leaf with most nodes is used up (`_eval_nodes_topo`).
@@ -160,11 +161,11 @@ def slurm_block(
     return _sized(load, "slurm-block", chosen, gpus)
 
 
-def kueue(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) -> Candidate | None:
+def kueue(load: NetworkLoad, _job: str, _profile: TrafficProfile, gpus: int) -> Candidate | None:
     """Topology-aware scheduling, `preferred` rack: best fit at the lowest level that holds all.
 
     Below it, at each level, the fewest domains: largest first, and for the last the one that fits
-    best. Pods of a job smaller than a node go to the node with the least room (`LeastFreeCapacity`).
+    best. Pods of a job smaller than a node go to the node with the least room.
     """
     if gpus <= int(load.place.gpus.max()):
         return _within_node(load, gpus, "kueue")

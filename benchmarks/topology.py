@@ -1,4 +1,4 @@
-"""How well slowdowns by shared links are predicted, and whether the learned residual decides better.
+"""How well slowdowns by shared links are predicted; does the learned residual decide better?
 
 Truth is the iteration-by-iteration simulation of `sim/fabric/steady_state`; scenes have seeds that
 no training used. Errors count contended jobs (slower than 5 %). Decisions are compared in three
@@ -165,6 +165,7 @@ def decision_times(arrivals: int, network: GraphNetwork) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run it all and print the report."""
     short = quick()
     network = shipped_network()
     assert network is not None, "no network comes with this version"

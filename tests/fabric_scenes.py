@@ -33,12 +33,14 @@ def shared_link(
     return of_entries(columns, np.array([capacity]), [one] * n)
 
 
-def cluster(leaves: int = 4, nodes_per_leaf: int = 4, *, over: float = 2.0) -> NodeMap:
-    """Return nodes of 8 GPUs and two NICs under leaves and two spines."""
+def cluster(
+    leaves: int = 4, nodes_per_leaf: int = 4, *, over: float = 2.0, spines: int = 2
+) -> NodeMap:
+    """Return nodes of 8 GPUs and two NICs under leaves and spines."""
     topology = leaf_spine(
         leaves=leaves,
         nodes_per_leaf=nodes_per_leaf,
-        spines=2,
+        spines=spines,
         nics=2,
         oversubscription=over,
         bytes_per_s=25 * GB,

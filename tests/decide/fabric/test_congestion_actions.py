@@ -11,7 +11,8 @@ CROSSING = ((0, 4, 8, 12), (1, 5, 9, 13))
 
 
 def pair(one: TrafficProfile, other: TrafficProfile, leaves: int = 5):  # type: ignore[no-untyped-def]
-    return load_of(cluster(leaves, 4), job_on("a", CROSSING[0], one), job_on("b", CROSSING[1], other))
+    place = cluster(leaves, 4, over=4.0, spines=1)
+    return load_of(place, job_on("a", CROSSING[0], one), job_on("b", CROSSING[1], other))
 
 
 def test_moving_the_job_or_the_neighbour_away_is_priced() -> None:
@@ -60,7 +61,7 @@ def test_nothing_is_done_for_a_job_that_is_not_on_the_network() -> None:
 
 
 def test_a_job_waits_where_it_would_cost_the_others_more_than_it_computes() -> None:
-    place = cluster(2, 8, over=4.0)
+    place = cluster(2, 8, over=4.0, spines=1)
     talker = TrafficProfile(compute_s=0.01, node_bytes=100 * GB)
     jobs = [job_on(f"j{i}", (i, 8 + i)) for i in range(6)]
     load = load_of(place, *jobs)

@@ -115,7 +115,9 @@ def test_another_model_of_slowdowns_is_asked_for_every_scene_at_once() -> None:
         calls.append(len(scenes))
         return [np.ones(len(each.compute_s)) for each in scenes]
 
-    LeastContention(model=none_is_slowed).rank(load_of(PLACE, job_on("a", (0, 4))), "n", heavy(), 16)
+    LeastContention(model=none_is_slowed).rank(
+        load_of(PLACE, job_on("a", (0, 4))), "n", heavy(), 16
+    )
 
     assert len(calls) == 1 and calls[0] > 1
 
@@ -140,15 +142,16 @@ def test_fragments_are_counted_by_node_and_by_leaf() -> None:
 
 def test_the_sentence_names_links_and_neighbours_and_the_next_best_place() -> None:
     jobs = [job_on("812", (0, 4)), job_on("799", (1, 5)), job_on("new", (2, 6))]
-    entries = [entries_of(PLACE, each, 0) for each in jobs]
-    scene = contention_of(PLACE, jobs, entries)
+    place = cluster(over=8.0)
+    entries = [entries_of(place, each, 0) for each in jobs]
+    scene = contention_of(place, jobs, entries)
     policy = LeastContention()
-    load = load_of(PLACE, *jobs[:2])
+    load = load_of(place, *jobs[:2])
     ranked = policy.rank(load, "new", heavy(), 16)
     worst = next(each for each in reversed(ranked) if len(each.candidate.nodes) == 2)
 
     parts = explain_slowdown(scene, 2, [each.job for each in jobs])
-    text = sentence_of([worst, ranked[0]], parts, PLACE)
+    text = sentence_of([worst, ranked[0]], parts, place)
 
     assert parts
     assert parts[0].part > 0.0

@@ -88,7 +88,8 @@ def test_its_state_is_the_same_after_saving_and_bounded() -> None:
 
     assert other.state_version == 1
     assert len(state["errors"]) == 512
-    assert column(other, view(0.4, 0.4)).high.tolist() == column(
-        estimator, view(0.4, 0.4)
-    ).high.tolist()
+    assert (
+        column(other, view(0.4, 0.4)).high.tolist()
+        == column(estimator, view(0.4, 0.4)).high.tolist()
+    )
     assert column(other, view(0.5)).mid == pytest.approx([1.0])

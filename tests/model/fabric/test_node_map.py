@@ -111,7 +111,8 @@ def test_an_ideal_iteration_has_all_nics_of_whole_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"compute_s": 0.0}, {"node_bytes": -1.0}, {"overlap_share": 1.5}, {"node_bytes": np.inf}]
+    "change",
+    [{"compute_s": 0.0}, {"node_bytes": -1.0}, {"overlap_share": 1.5}, {"node_bytes": np.inf}],
 )
 def test_profiles_that_cannot_be_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(StewardError, match=next(iter(change))):

@@ -29,7 +29,9 @@ def crossing(load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int) ->
     return Candidate(kind="crossing", nodes=tuple(nodes), gpus=(8,) * len(nodes)) if nodes else None
 
 
-def come(name: str, gpus: int, t_s: float = 0.0, profile: TrafficProfile | None = None) -> ReplayJob:
+def come(
+    name: str, gpus: int, t_s: float = 0.0, profile: TrafficProfile | None = None
+) -> ReplayJob:
     return ReplayJob(job=name, submit_s=t_s, gpus=gpus, work_s=1000.0, profile=profile or heavy())
 
 

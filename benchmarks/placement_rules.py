@@ -141,7 +141,7 @@ def _best_fit_leaves(place: NodeMap, usable: NDArray[np.bool_], count: int) -> l
 
 
 def slurm_block(
-    load: NetworkLoad, job: str, profile: TrafficProfile, gpus: int
+    load: NetworkLoad, _job: str, _profile: TrafficProfile, gpus: int
 ) -> Candidate | None:
     """`topology/block`, with leaves as blocks: fewest blocks, then the tightest set."""
     if gpus <= int(load.place.gpus.max()):

@@ -175,13 +175,13 @@ def main() -> None:
     }
     for world in WORLDS:
         results[world] = {
-            "unseen placements": errors(world, [small], 30 if short else 240, network),
-            "4 to 8 times larger": errors(world, large, 4 if short else 16, network),
+            "unseen placements": errors(world, [small], 30 if short else 180, network),
+            "4 to 8 times larger": errors(world, large, 4 if short else 10, network),
         }
         progress(f"{world}: errors are measured")
-        results[world]["decisions"] = decisions(world, 10 if short else 160, network, small)
+        results[world]["decisions"] = decisions(world, 10 if short else 60, network, small)
         progress(f"{world}: decisions are compared")
-    results["decision at 1,024 GPUs"] = decision_times(10 if short else 120, network)
+    results["decision at 1,024 GPUs"] = decision_times(10 if short else 60, network)
     plain, larger = results["plain"]["unseen placements"], results["plain"]["4 to 8 times larger"]
     times = results["decision at 1,024 GPUs"]
     bars = [

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_arrivals import losses_of_choices,
+from placement_arrivals import (
+    losses_of_choices,
     make_arrival,
     mean_field_on,
     network_on,
     share_lost,
-
+)
 from placement_rules import RULES, ours
 from report import bar, finish, progress, quick
 from steward.decide.fabric.least_contention import LeastContention

@@ -5,9 +5,11 @@ from __future__ import annotations
 import typer
 
 from steward.cli.fabric.explain import explain
+from steward.cli.fabric.place import place
 from steward.cli.fabric.scan import scan
 from steward.cli.fabric.show import show
 from steward.cli.fabric.simulate import simulate
+from steward.cli.fabric.train import train
 
 __all__ = ["app"]
 
@@ -19,3 +21,5 @@ app.command(name="scan")(scan)
 app.command(name="show")(show)
 app.command(name="explain")(explain)
 app.command(name="simulate")(simulate)
+app.command(name="place")(place)
+app.command(name="train")(train)

@@ -1,0 +1,1 @@
+"""Graph models of the fabric: what sharing links costs jobs."""

@@ -1,9 +1,9 @@
 """Classifiers of windows that an ensemble is chosen from: each gives log-probabilities by kind.
 
-A member sees standardised windows; those of `ON_RUNS` learn from one row per run, since windows of a
-run are nearly copies, which a forest takes for evidence. It is fitted and used inside one process
-only: what is stored of a classifier is the features that it learnt from (`classifier.py`), never a
-fitted object.
+A member sees standardised windows; those of `ON_RUNS` learn from one row per run, since windows of
+one run are nearly copies, which a forest takes for evidence. It is fitted and used inside one
+process only: what is stored of a classifier is the features that it learnt from (`classifier.py`),
+never a fitted object.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from steward.learn.patterns.baskets import Baskets
 from steward.learn.patterns.compared_runs import compared_sides
 from steward.learn.patterns.contrasts import Contrasts, ContrastSearch, find_contrasts
 from steward.learn.patterns.event_lists import Events, event_lists
-from steward.learn.patterns.itemsets import Item, count_items, frequent_itemsets
+from steward.learn.patterns.itemsets import Item, ItemCounts, count_items, frequent_bounded
 from steward.learn.patterns.relations import CoOccurrence, co_occurrence, item_frequencies
 from steward.learn.patterns.sequences import (
     Sequences,
@@ -71,18 +71,20 @@ class Summary:
 def summarise(baskets: Baskets, telemetry: Sequence[Path] = ()) -> Summary:
     """Mine baskets. `telemetry` is what they were made of, for the phases of their runs."""
     counts = count_items(baskets)
-    every = frequent_itemsets(baskets, _SUPPORT, counts=counts)
+    every, share = frequent_bounded(baskets, _SUPPORT, counts)
     rules = find_associations(every, baskets, RuleSearch(confidence=_CONFIDENCE))
     search = SequenceSearch(share=_SEQUENCE_SHARE, most=_MOST_SEQUENCES)
     found, used = find_bounded(event_lists(baskets, Events.CHANGES), search)
     notes = []
+    if share != _SUPPORT:
+        notes.append(f"rules are of itemsets in at least {share:.1%} of the windows: else too many")
     if len(baskets.runs) < FEWEST_RUNS:
         notes.append(
             f"{len(baskets.runs)} runs are too few to test rules by: {FEWEST_RUNS} are needed"
         )
     if used.share != _SEQUENCE_SHARE:
         notes.append(f"sequences are in at least {used.share:.0%} of the runs: else too many")
-    contrasts, more = _contrasts(baskets)
+    contrasts, more = _contrasts(baskets, counts)
     return Summary(
         baskets=baskets,
         frequencies=item_frequencies(baskets),
@@ -97,14 +99,14 @@ def summarise(baskets: Baskets, telemetry: Sequence[Path] = ()) -> Summary:
     )
 
 
-def _contrasts(baskets: Baskets) -> tuple[tuple[Contrasts, ...], list[str]]:
+def _contrasts(baskets: Baskets, counts: ItemCounts) -> tuple[tuple[Contrasts, ...], list[str]]:
     if not any(baskets.labels):
         return (), []
     search = ContrastSearch()
     try:
         sides, left_out = compared_sides(baskets, None, None, fewest_runs=search.fewest_runs)
         notes = [f"too few runs of {', '.join(left_out[:5])} to compare"] if left_out else []
-        return tuple(find_contrasts(baskets, each, search) for each in sides), notes
+        return tuple(find_contrasts(baskets, each, search, counts=counts) for each in sides), notes
     except StewardError as fault:  # too few runs of a label: the rest of the report still stands
         return (), [f"labels are not compared: {fault.problem}"]
 

@@ -8,6 +8,7 @@ never a fitted object.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -115,7 +116,9 @@ def _boosting(rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floa
 
 
 def _fitted(made: Any, rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floats]:  # noqa: ANN401 - scikit-learn's own
-    made.fit(rows, labels)
+    with warnings.catch_warnings():  # one run of each kind is meant
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        made.fit(rows, labels)
     return lambda new: _spread(made.classes_, made.predict_proba(new), kinds)
 
 

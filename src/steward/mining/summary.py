@@ -29,7 +29,7 @@ from steward.learn.workloads.phases import PhaseFilter, PhaseSignals
 from steward.learn.workloads.signals import RunSignals
 from steward.model.forecast import PHASES
 
-__all__ = ["Summary", "Timeline", "summarise"]
+__all__ = ["Summary", "Timeline", "spans_of", "summarise"]
 
 Q = 0.05
 _SUPPORT, _CONFIDENCE = 0.05, 0.8  # what is rarer would fill no picture, and take long
@@ -146,7 +146,7 @@ def _phase_spans(run: RunSignals) -> list[Span]:
         )
         places.append(int(begun.update(seen, t_s - last_s)[0].argmax()))
         last_s = t_s
-    return _spans(run.t_s - run.t_s[0], np.array(places), run.step_s)
+    return spans_of(run.t_s - run.t_s[0], np.array(places), run.step_s)
 
 
 def _states(baskets: Baskets) -> Timeline:
@@ -161,7 +161,7 @@ def _states(baskets: Baskets) -> Timeline:
         rows = rows[np.argsort(baskets.start_s[rows], kind="stable")]
         kinds = [place.get(tuple(baskets.levels[row].tolist()), len(names)) for row in rows]
         start_s = baskets.start_s[rows] - (baskets.start_s[rows[0]] if len(rows) else 0.0)
-        spans.append(tuple(_spans(start_s, np.array(kinds), baskets.window_s)))
+        spans.append(tuple(spans_of(start_s, np.array(kinds), baskets.window_s)))
     return Timeline(
         runs=tuple(baskets.runs[run] for run in runs),
         spans=tuple(spans),
@@ -185,7 +185,7 @@ def _state_name(state: tuple[Item, ...], baskets: Baskets) -> str:
     return ", ".join(above[:4]) + (", ..." if len(above) > 4 else "") if above else "all at lowest"
 
 
-def _spans(start_s: np.ndarray, kinds: np.ndarray, step_s: float) -> list[Span]:
+def spans_of(start_s: np.ndarray, kinds: np.ndarray, step_s: float) -> list[Span]:
     """Join what follows directly and is alike; a gap ends a span."""
     if not len(kinds):
         return []

@@ -18,7 +18,7 @@ from steward.store.files.parquet import HOUR_S, Partitions, write_frame
 pytestmark = pytest.mark.real
 
 PATIENT_MS = 180_000  # the first time, kernels are compiled
-NAME = "n<b>01"
+NAME = "0<b>1"  # before the nodes of the demo
 
 
 def recorded(folder: Path) -> None:

@@ -26,6 +26,7 @@ PAGES = {
     "/serving": "No gateway is configured",
     "/findings": "Findings",
     "/decisions": "Decisions",
+    "/patterns": "Nothing mined yet",
     "/savings": "rests on",
     "/lab": "Compare policies",
 }

@@ -52,4 +52,3 @@ def test_patterns_are_mined_when_asked_for(browser: Browser, service: Running) -
         expect(inside.get_by_text("Runs over time")).to_be_visible(timeout=PATIENT_MS)
         expect(inside.get_by_text(f"{NAME}/gpu0").first).to_be_attached()
         expect(inside.locator("svg").first).to_be_visible()
-        page.screenshot(path="/tmp/au/patterns.png", full_page=True)

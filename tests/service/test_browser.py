@@ -26,7 +26,7 @@ PAGES = {
     "/serving": "No gateway is configured",
     "/findings": "Findings",
     "/decisions": "Decisions",
-    "/patterns": "Nothing mined yet",
+    "/patterns": "Patterns in the newest telemetry",
     "/savings": "rests on",
     "/lab": "Compare policies",
 }

@@ -23,6 +23,9 @@ __all__ = ["gpu_phases", "recorded_page"]
 HOUR_S = 3600.0
 _STEPS = 720  # of a timeline: finer would not be seen
 _MOST_GPUS = 60
+# What the GPU alone cannot tell apart is one: a host that works, reads or writes is not looked at.
+_TOLD = ("start", "train", "evaluate", "quiet")
+_SHOWN = np.array([_TOLD.index(each if each in _TOLD else "quiet") for each in PHASES])
 _GPU_METRICS = ("gpu.busy_share", "gpu.memory.used_bytes", "gpu.power_watts")
 
 Floats = NDArray[np.float64]
@@ -51,7 +54,8 @@ def _with(found: Summary, phases: Timeline | None) -> Summary:
 def gpu_phases(folder: Path, *, from_s: float, to_s: float) -> Timeline | None:
     """Return the phases of each GPU over time, by what is measured of the GPU alone; None if not.
 
-    What hosts do is left out: they may work for other jobs.
+    What hosts do is left out, since they may work for other jobs: whether a quiet GPU is idle, or
+    waits for data, a compiler or a checkpoint, is not told.
     """
     step_s = max(1.0, np.ceil((to_s - from_s) / _STEPS))
     telemetry = Telemetry(folder / "telemetry", keep_days=None)
@@ -77,7 +81,8 @@ def gpu_phases(folder: Path, *, from_s: float, to_s: float) -> Timeline | None:
             held_bytes=values["gpu.memory.used_bytes"][step],
             power_watts=values["gpu.power_watts"][step],
         )
-        places[step] = begun.update(seen, step_s).argmax(axis=1)
+        belief = begun.update(seen, step_s)
+        places[step] = (belief @ (_SHOWN[:, None] == np.arange(len(_TOLD)))).argmax(axis=1)
     measured = ~np.isnan(values["gpu.busy_share"])
     begins = np.arange(size) * step_s
     return Timeline(
@@ -86,8 +91,9 @@ def gpu_phases(folder: Path, *, from_s: float, to_s: float) -> Timeline | None:
             tuple(spans_of(begins[there], places[there, gpu], step_s))
             for gpu, there in enumerate(measured.T)
         ),
-        kinds=PHASES,
-        basis=f"phases of GPUs in steps of {step_s:g} s, by what is measured of the GPU alone",
+        kinds=_TOLD,
+        basis=f"phases of GPUs in steps of {step_s:g} s, by what is measured of the GPU alone; "
+        "quiet is idle, or its host loads, compiles or saves",
     )
 
 

@@ -15,6 +15,7 @@ from steward.learn.workloads.behaviours import Behaviours
 from steward.learn.workloads.classifier import KindClassifier
 from steward.learn.workloads.features import FEATURES, features_of
 from steward.learn.workloads.figures import area_under_curve, calibration_error, macro_f1
+from steward.learn.workloads.members import MEMBERS
 from steward.learn.workloads.scoring import score, score_shots
 from steward.learn.workloads.selection import Selection, folds_of
 from steward.learn.workloads.signals import SIGNALS, RunSignals, signals_of_runs
@@ -64,6 +65,15 @@ def test_a_new_kind_is_known_after_three_runs(classifier: KindClassifier) -> Non
     (found,) = wiser.recognise(wiser.rows(runs_of({"x": "copying"}, seed=4)))
     assert found.answer == "copying"
     assert found.coarse == "copying"  # a kind of no known group stands for itself
+
+
+def test_members_are_chosen_only_where_there_are_runs_to_choose_by() -> None:
+    few = runs_of(three_of_each("a"))
+    names = {f"{kind}-{i}": kind for kind in ("language-train", "straggler") for i in range(10)}
+    many = runs_of(names, seconds=5.0)
+
+    assert KindClassifier.learn(few).selection == Selection.cautious()
+    assert set(KindClassifier.learn(many).selection.losses) == set(MEMBERS)
 
 
 def test_few_shots_are_scored_over_episodes() -> None:

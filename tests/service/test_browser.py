@@ -26,6 +26,7 @@ PAGES = {
     "/serving": "No gateway is configured",
     "/findings": "Findings",
     "/decisions": "Decisions",
+    "/patterns": "Patterns in the newest telemetry",
     "/savings": "rests on",
     "/search": "Search",
     "/lab": "Compare policies",

@@ -14,7 +14,7 @@ from steward.learn.patterns.baskets import Baskets
 from steward.learn.patterns.compared_runs import compared_sides
 from steward.learn.patterns.contrasts import Contrasts, ContrastSearch, find_contrasts
 from steward.learn.patterns.event_lists import Events, event_lists
-from steward.learn.patterns.itemsets import Item, count_items, frequent_itemsets
+from steward.learn.patterns.itemsets import Item, ItemCounts, count_items, frequent_bounded
 from steward.learn.patterns.relations import CoOccurrence, co_occurrence, item_frequencies
 from steward.learn.patterns.sequences import (
     Sequences,
@@ -29,7 +29,7 @@ from steward.learn.workloads.phases import PhaseFilter, PhaseSignals
 from steward.learn.workloads.signals import RunSignals
 from steward.model.forecast import PHASES
 
-__all__ = ["Summary", "Timeline", "summarise"]
+__all__ = ["Summary", "Timeline", "spans_of", "summarise"]
 
 Q = 0.05
 _SUPPORT, _CONFIDENCE = 0.05, 0.8  # what is rarer would fill no picture, and take long
@@ -71,18 +71,20 @@ class Summary:
 def summarise(baskets: Baskets, telemetry: Sequence[Path] = ()) -> Summary:
     """Mine baskets. `telemetry` is what they were made of, for the phases of their runs."""
     counts = count_items(baskets)
-    every = frequent_itemsets(baskets, _SUPPORT, counts=counts)
+    every, share = frequent_bounded(baskets, _SUPPORT, counts)
     rules = find_associations(every, baskets, RuleSearch(confidence=_CONFIDENCE))
     search = SequenceSearch(share=_SEQUENCE_SHARE, most=_MOST_SEQUENCES)
     found, used = find_bounded(event_lists(baskets, Events.CHANGES), search)
     notes = []
+    if share != _SUPPORT:
+        notes.append(f"rules are of itemsets in at least {share:.1%} of the windows: else too many")
     if len(baskets.runs) < FEWEST_RUNS:
         notes.append(
             f"{len(baskets.runs)} runs are too few to test rules by: {FEWEST_RUNS} are needed"
         )
     if used.share != _SEQUENCE_SHARE:
         notes.append(f"sequences are in at least {used.share:.0%} of the runs: else too many")
-    contrasts, more = _contrasts(baskets)
+    contrasts, more = _contrasts(baskets, counts)
     return Summary(
         baskets=baskets,
         frequencies=item_frequencies(baskets),
@@ -97,14 +99,14 @@ def summarise(baskets: Baskets, telemetry: Sequence[Path] = ()) -> Summary:
     )
 
 
-def _contrasts(baskets: Baskets) -> tuple[tuple[Contrasts, ...], list[str]]:
+def _contrasts(baskets: Baskets, counts: ItemCounts) -> tuple[tuple[Contrasts, ...], list[str]]:
     if not any(baskets.labels):
         return (), []
     search = ContrastSearch()
     try:
         sides, left_out = compared_sides(baskets, None, None, fewest_runs=search.fewest_runs)
         notes = [f"too few runs of {', '.join(left_out[:5])} to compare"] if left_out else []
-        return tuple(find_contrasts(baskets, each, search) for each in sides), notes
+        return tuple(find_contrasts(baskets, each, search, counts=counts) for each in sides), notes
     except StewardError as fault:  # too few runs of a label: the rest of the report still stands
         return (), [f"labels are not compared: {fault.problem}"]
 
@@ -144,7 +146,7 @@ def _phase_spans(run: RunSignals) -> list[Span]:
         )
         places.append(int(begun.update(seen, t_s - last_s)[0].argmax()))
         last_s = t_s
-    return _spans(run.t_s - run.t_s[0], np.array(places), run.step_s)
+    return spans_of(run.t_s - run.t_s[0], np.array(places), run.step_s)
 
 
 def _states(baskets: Baskets) -> Timeline:
@@ -159,7 +161,7 @@ def _states(baskets: Baskets) -> Timeline:
         rows = rows[np.argsort(baskets.start_s[rows], kind="stable")]
         kinds = [place.get(tuple(baskets.levels[row].tolist()), len(names)) for row in rows]
         start_s = baskets.start_s[rows] - (baskets.start_s[rows[0]] if len(rows) else 0.0)
-        spans.append(tuple(_spans(start_s, np.array(kinds), baskets.window_s)))
+        spans.append(tuple(spans_of(start_s, np.array(kinds), baskets.window_s)))
     return Timeline(
         runs=tuple(baskets.runs[run] for run in runs),
         spans=tuple(spans),
@@ -183,7 +185,7 @@ def _state_name(state: tuple[Item, ...], baskets: Baskets) -> str:
     return ", ".join(above[:4]) + (", ..." if len(above) > 4 else "") if above else "all at lowest"
 
 
-def _spans(start_s: np.ndarray, kinds: np.ndarray, step_s: float) -> list[Span]:
+def spans_of(start_s: np.ndarray, kinds: np.ndarray, step_s: float) -> list[Span]:
     """Join what follows directly and is alike; a gap ends a span."""
     if not len(kinds):
         return []

@@ -55,6 +55,20 @@ def test_itemsets_come_with_rules_and_with_what_figures_are_drawn_from(file: Pat
     assert found["notes"] == []
 
 
+def test_without_a_support_itemsets_stay_few_enough_to_read(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    wide = np.repeat(rng.integers(0, 2, (120, 1)), 18, axis=1)  # each window in step with itself
+    path = tmp_path / "wide.parquet"
+    mixed = np.where(rng.random(wide.shape) < 0.2, 1 - wide, wide)
+    write_baskets(baskets(mixed, run=np.repeat(range(12), 10)), path)
+    code, found, _ = ask("learn", "itemsets", path, "--confidence", 1.0, "--json")
+
+    assert code == 0
+    assert found["frequent"] <= 50_000
+    assert found["support"] > 0.01
+    assert "too many to read" in found["notes"][0]
+
+
 def test_windows_as_the_unit_are_said_to_depend_on_each_other(file: Path) -> None:
     code, text, said = ask("learn", "itemsets", file, "--unit", "windows", "--top", 2)
 

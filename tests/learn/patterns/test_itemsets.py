@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,11 +16,13 @@ from steward.learn.patterns.baskets import ABSENT, Baskets
 from steward.learn.patterns.cube import add_cubes, count_cube
 from steward.learn.patterns.distinct_rows import count_rows
 from steward.learn.patterns.itemsets import (
+    ItemCounts,
     Itemsets,
     Kind,
     add_counts,
     count_items,
     count_parts,
+    frequent_bounded,
     frequent_itemsets,
     least_count,
     selected,
@@ -164,6 +168,42 @@ def test_more_itemsets_than_anybody_reads_are_refused() -> None:
         count_rows(known).frequent(1, most=1_000)
 
     assert "larger support" in fault.value.hint
+
+
+@mining
+@given(any_baskets(), st.integers(1, 3))
+def test_short_itemsets_are_those_of_all_that_are_short(known: Baskets, longest: int) -> None:
+    expected = {
+        code: n for code, n in brute_force(known, 0.1).items() if len(code) <= longest
+    }  # fmt: skip
+
+    for counts in (count_cube(known), count_rows(known)):
+        assert as_dict(frequent_itemsets(known, 0.1, counts, longest=longest)) == expected
+
+
+@pytest.mark.parametrize("count", [count_cube, count_rows])
+def test_more_is_asked_of_itemsets_until_they_can_be_read(
+    count: Callable[[Baskets], ItemCounts],
+) -> None:
+    rng = np.random.default_rng(0)
+    known = baskets(rng.integers(0, 2, (200, 8)))
+
+    found, share = frequent_bounded(known, 0.01, count(known), most=100)
+
+    assert 0 < len(found) <= 100
+    assert as_dict(found) == as_dict(frequent_itemsets(known, share))
+    assert len(frequent_itemsets(known, share / 1.6)) > 100
+
+
+@pytest.mark.parametrize("count", [count_cube, count_rows])
+def test_windows_that_are_all_alike_have_their_itemsets_listed_however_many(
+    count: Callable[[Baskets], ItemCounts],
+) -> None:
+    known = baskets(np.zeros((4, 8)))
+
+    found, share = frequent_bounded(known, 0.01, count(known), most=100)
+
+    assert (len(found), share) == (2**8 - 1, 1.0)
 
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])

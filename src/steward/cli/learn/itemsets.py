@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["itemsets"]
 
 Support = Annotated[
-    float, typer.Option("--support", metavar="SHARE", help="Of the windows, at least.")
+    float | None,
+    typer.Option(
+        "--support",
+        metavar="SHARE",
+        help="Of the windows, at least. Without it: 0.01, and more where that finds too many.",
+    ),
 ]
+_SUPPORT = 0.01  # of the windows
 KindOption = Annotated[
     str, typer.Option("--kind", metavar="K", help="Which itemsets: all, closed or maximal.")
 ]
@@ -65,7 +71,7 @@ def itemsets(  # noqa: PLR0913 - a command's options are its parameters
     paths: Paths,
     *,
     window: Window = 5.0,
-    support: Support = 0.01,
+    support: Support = None,
     kind: KindOption = "closed",
     confidence: Confidence = 0.8,
     consequents: Consequents = 1,
@@ -84,7 +90,7 @@ def itemsets(  # noqa: PLR0913 - a command's options are its parameters
     """
     from steward.cli.learn.choices import chosen
     from steward.learn.patterns.association import RuleSearch, Unit, find_associations
-    from steward.learn.patterns.itemsets import Kind, frequent_itemsets, selected
+    from steward.learn.patterns.itemsets import Kind, frequent_bounded, frequent_itemsets, selected
     from steward.learn.patterns.significance import FEWEST_RUNS, Control
 
     wanted = chosen(Kind, kind, "--kind")
@@ -97,11 +103,19 @@ def itemsets(  # noqa: PLR0913 - a command's options are its parameters
     )
     source = read_source(paths, window)
     with waiting("mining"):
-        every = frequent_itemsets(source.baskets, support)
+        if support is None:
+            every, share = frequent_bounded(source.baskets, _SUPPORT)
+        else:
+            every, share = frequent_itemsets(source.baskets, support), support
         found = selected(every, wanted)
         rules = find_associations(every, source.baskets, search)
     significant = rules.taken(rules.q_values <= q)
     notes = []
+    if share != (support or _SUPPORT):
+        notes.append(
+            f"itemsets are in at least {share:.1%} of the windows: with less there are too many to "
+            "read; --support asks for more of them"
+        )
     if search.unit is Unit.WINDOWS:
         notes.append("windows of one run are not independent: real p-values are larger than these")
     elif len(source.baskets.runs) < FEWEST_RUNS:
@@ -114,6 +128,7 @@ def itemsets(  # noqa: PLR0913 - a command's options are its parameters
             {
                 "source": source.as_record(),
                 **_figures(source),
+                "support": share,
                 "frequent": len(every),
                 "kind": wanted,
                 "found": len(found),

@@ -178,8 +178,7 @@ def _candidates(
     baskets: Baskets, search: ContrastSearch, counts: ItemCounts | None
 ) -> NDArray[np.uint8]:
     """Return closed patterns of all windows together: labels have no part in the choice."""
-    itemsets = frequent_itemsets(baskets, search.share, counts)
-    short = itemsets.taken(itemsets.lengths <= search.longest)
+    short = frequent_itemsets(baskets, search.share, counts, longest=search.longest)
     return selected(short, Kind.CLOSED).codes
 
 

@@ -34,11 +34,17 @@ class Cube:
     windows: int
     cells: Counts
 
-    def frequent(self, least: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def frequent(
+        self, least: int, *, longest: int | None = None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the itemsets in at least `least` windows, and in how many; not the empty one."""
         places = np.flatnonzero(self.cells >= least)
         places = places[places != len(self.cells) - 1]
-        return self._codes(places), self.cells[places].astype(np.int64)
+        codes, counts = self._codes(places), self.cells[places].astype(np.int64)
+        if longest is None:
+            return codes, counts
+        short = np.count_nonzero(codes != ABSENT, axis=1) <= longest
+        return codes[short], counts[short]
 
     def _codes(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
         codes = np.empty((len(places), len(self.sizes)), np.uint8)

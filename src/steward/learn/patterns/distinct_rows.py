@@ -33,17 +33,27 @@ class DistinctRows:
     rows: Levels
     weights: Numbers
 
-    def frequent(self, least: int, *, most: int = _MOST) -> tuple[Levels, Numbers]:
+    def frequent(
+        self, least: int, *, longest: int | None = None, most: int = _MOST
+    ) -> tuple[Levels, Numbers]:
         """Return the itemsets in at least `least` windows, and in how many; not the empty one."""
-        widest = max(self.sizes, default=1) or 1
-        codes, counts, complete = _search(self.rows, self.weights, widest, max(1, least), most)
-        if not complete:
+        found = self.frequent_if_few(least, longest=longest, most=most)
+        if found is None:
             raise StewardError(
                 f"more than {most:,} itemsets are that frequent",
                 where="support",
                 hint="ask for a larger support, or for fewer groups",
             )
-        return codes, counts
+        return found
+
+    def frequent_if_few(
+        self, least: int, *, longest: int | None = None, most: int = _MOST
+    ) -> tuple[Levels, Numbers] | None:
+        """Return the same, or None where there are more than `most`."""
+        widest = max(self.sizes, default=1) or 1
+        limits = (max(1, least), longest or len(self.sizes), most)
+        codes, counts, complete = _search(self.rows, self.weights, widest, limits)
+        return (codes, counts) if complete else None
 
 
 def count_rows(baskets: Baskets) -> DistinctRows:
@@ -93,9 +103,13 @@ def _count(
 
 @njit
 def _search(  # noqa: C901 - one loop, compiled
-    rows: Levels, weights: Numbers, widest: int, least: int, most: int
+    rows: Levels, weights: Numbers, widest: int, limits: tuple[int, int, int]
 ) -> tuple[Levels, Numbers, bool]:
-    """Return all frequent itemsets, their counts, and whether there were at most `most`."""
+    """Return frequent itemsets, their counts, and whether these are all.
+
+    The limits are their least count, the most items of one, and how many are kept.
+    """
+    least, longest, most = limits
     groups = rows.shape[1]
     codes = np.empty((1024, groups), np.uint8)
     found = np.empty(1024, np.int64)
@@ -132,7 +146,7 @@ def _search(  # noqa: C901 - one loop, compiled
         codes[many, group] = level
         found[many] = counts[depth, group, level]
         many += 1
-        if group == groups - 1:
+        if group == groups - 1 or depth + 1 >= longest:
             continue
         end = begin[depth + 1]
         while len(stack) < 2 * end - begin[depth]:

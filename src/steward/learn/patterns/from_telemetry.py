@@ -19,7 +19,7 @@ from steward.learn.patterns.discretise import Discretised, discretise, unit_diff
 from steward.learn.patterns.file_windows import WindowPlan
 from steward.learn.patterns.groups import GROUPS, MetricGroup
 from steward.learn.patterns.ingest import Ingested, IngestPlan, Scope, ingest, value_names
-from steward.learn.patterns.inputs import find_inputs
+from steward.learn.patterns.inputs import Input, find_inputs
 from steward.learn.patterns.run_labels import label_notes, labels_by_name, labels_of, read_labels
 from steward.learn.patterns.sensitivity import WindowSize, compare_sizes
 from steward.learn.patterns.store_windows import node_runs
@@ -48,6 +48,7 @@ class BasketRequest:
     label: str = ""  # an expression on the names of runs
     cuts_from: Path | None = None  # baskets whose cuts are used
     keep_constant: bool = False
+    newest_hours: int = 0  # of recorded folders, only so many; 0 takes all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,7 @@ def plan_of(request: BasketRequest) -> IngestPlan:
     for name in request.only:
         if name not in names:
             raise unknown_name("group", name, names, where="--only")
-    inputs = find_inputs(request.paths)
+    inputs = _newest(find_inputs(request.paths), request.newest_hours)
     stores = dict.fromkeys(each.path for each in inputs if each.hour >= 0)
     return IngestPlan(
         inputs=inputs,
@@ -122,6 +123,14 @@ def plan_of(request: BasketRequest) -> IngestPlan:
         scope=Scope(by=request.scope, hosts=_hosts(request.hosts)),
         runs={path: node_runs(Path(path)) for path in stores},
     )
+
+
+def _newest(inputs: tuple[Input, ...], hours: int) -> tuple[Input, ...]:
+    """Return the inputs without the hours of recorded folders that are older than the newest."""
+    last = max((each.hour for each in inputs), default=-1)
+    if not hours or last < 0:
+        return inputs
+    return tuple(each for each in inputs if each.hour < 0 or each.hour > last - hours)
 
 
 def _hosts(path: Path | None) -> dict[str, str]:

@@ -31,6 +31,7 @@ __all__ = [
     "count_items",
     "count_parts",
     "exact_share",
+    "frequent_bounded",
     "frequent_itemsets",
     "items_of",
     "least_count",
@@ -41,6 +42,7 @@ ItemCounts = Cube | DistinctRows
 _MOST_BYTES = 512 * 2**20  # of a cube: 13 groups of 3 levels take 268 MB
 _FEW_CELLS = 2**22  # 10 ms; with more, the cells must not be far more than the windows
 _CELLS_PER_WINDOW = 64
+_MOST_READ = 50_000  # where nobody says how frequent: more take minutes to test, and fill no page
 
 
 class Kind(Enum):
@@ -206,14 +208,50 @@ def baskets_of(baskets: Baskets, rows: slice | NDArray[np.bool_]) -> Baskets:
     )
 
 
-def frequent_itemsets(baskets: Baskets, share: float, counts: ItemCounts | None = None) -> Itemsets:
+def frequent_itemsets(
+    baskets: Baskets,
+    share: float,
+    counts: ItemCounts | None = None,
+    *,
+    longest: int | None = None,
+) -> Itemsets:
     """Return all itemsets that at least this share of the windows hold.
 
     `counts`, if they are known already, are those of the same groups, of these windows or more.
+    `longest` is how many items one may have.
     """
     counts = count_items(baskets) if counts is None else counts
-    least = least_count(share, counts.windows)
-    codes, numbers = counts.frequent(least)
+    return _ordered(baskets, counts, counts.frequent(_least(share, counts), longest=longest))
+
+
+def frequent_bounded(
+    baskets: Baskets, share: float, counts: ItemCounts | None = None, *, most: int = _MOST_READ
+) -> tuple[Itemsets, float]:
+    """Return at most so many itemsets, and the share that was asked of them: more if need be."""
+    counts = count_items(baskets) if counts is None else counts
+    while True:
+        least = _least(share, counts)
+        if isinstance(counts, Cube):
+            fits = int(np.count_nonzero(counts.cells >= least)) - 1 <= most
+            found = counts.frequent(least) if fits else None
+        else:
+            found = counts.frequent_if_few(least, most=most)
+        if found is not None or share == 1.0:
+            break
+        share = min(1.0, round(share * 1.5, 3))
+    if found is None:  # all windows are alike: what is in each of them is what there is
+        found = counts.frequent(least)
+    return _ordered(baskets, counts, found), share
+
+
+def _least(share: float, counts: ItemCounts) -> int:
+    return least_count(share, counts.windows)
+
+
+def _ordered(
+    baskets: Baskets, counts: ItemCounts, found: tuple[NDArray[np.uint8], NDArray[np.int64]]
+) -> Itemsets:
+    codes, numbers = found
     order = np.lexsort((_words(codes), -numbers)) if len(numbers) else np.empty(0, np.int64)
     return Itemsets(
         groups=baskets.groups,

@@ -21,7 +21,7 @@ from steward.learn.workloads.members import Scaler, log_softmax
 from steward.learn.workloads.misfit import Misfit
 from steward.learn.workloads.selection import Selection, select
 from steward.learn.workloads.signals import RunSignals
-from steward.learn.workloads.signatures import coarse_of, points
+from steward.learn.workloads.signatures import SIGNATURES, coarse_of
 
 __all__ = ["UNKNOWN", "KindClassifier", "Recognised"]
 
@@ -54,16 +54,6 @@ class Recognised:
     def answer(self) -> str:
         """Return the kind, or `unknown`."""
         return UNKNOWN if self.abstains else self.kind
-
-
-def prior_of(features: Floats, kinds: Sequence[str]) -> Floats:
-    """Return the points of signatures; a kind without one has the median of the others."""
-    found = points(features, kinds)
-    if np.isnan(found).all():
-        return np.zeros_like(found)
-    with np.errstate(invalid="ignore"):
-        middle = np.nanmedian(found, axis=1, keepdims=True)
-    return np.where(np.isnan(found), middle, found)
 
 
 def _likeliest_group(row: Floats, groups: Sequence[str]) -> str:
@@ -124,12 +114,21 @@ class KindClassifier:
         """Return normalised log-probabilities of each kind by run."""
         windows = self._ensemble.log_probabilities(rows.windows)
         by_run = pooled(windows, rows.run, len(rows.runs)) / self.selection.temperature
-        return log_softmax(log_softmax(by_run) + self.prior * prior_of(rows.whole, self.kinds))
+        return log_softmax(log_softmax(by_run) + self._prior_of(rows.whole))
 
     def log_probabilities_by_window(self, windows: Floats) -> Floats:
         """Return normalised log-probabilities of each kind by window, from that window alone."""
         learnt = log_softmax(self._ensemble.log_probabilities(windows) / self.selection.temperature)
-        return log_softmax(learnt + self.prior * prior_of(windows, self.kinds))
+        return log_softmax(learnt + self._prior_of(windows))
+
+    def _prior_of(self, features: Floats) -> Floats:
+        """Return what signatures say; a kind without one is judged by how near its runs are.
+
+        Where no kind has a signature, runs alone decide.
+        """
+        if not any(kind in SIGNATURES for kind in self.kinds):
+            return np.zeros((len(features), len(self.kinds)))
+        return -self.prior * self._misfit.lost(features)
 
     def recognise(self, rows: Rows) -> list[Recognised]:
         """Return what each run is."""

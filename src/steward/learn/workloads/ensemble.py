@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from steward.learn.workloads.features import FEATURES, features_of, windows_of
-from steward.learn.workloads.members import MEMBERS, Scaler
+from steward.learn.workloads.members import MEMBERS, ON_RUNS, Scaler
 from steward.learn.workloads.signals import RunSignals
 
 __all__ = ["STEP_S", "WINDOW_S", "Rows", "WindowEnsemble", "pooled", "rows_of"]
@@ -75,24 +75,29 @@ def rows_of(runs: Sequence[RunSignals], switches_base: float) -> Rows:
 
 
 class WindowEnsemble:
-    """Members fitted on the windows of some runs, their log-probabilities averaged."""
+    """Members fitted on runs or their windows; they answer for windows, and are averaged."""
 
     def __init__(self, rows: Rows, kinds: Sequence[str], members: Sequence[str]) -> None:
         labels = np.array([kinds.index(kind) for kind in rows.kinds], dtype=np.int64)
-        self._scaler = Scaler.of(rows.windows, rows.run, labels)
-        scaled = self._scaler.apply(rows.windows)
         self._kinds = len(kinds)
-        self._fitted: dict[str, Callable[[Floats], Floats]] = {}
-        if len(np.unique(labels)) > 1:
-            with threadpool_limits(limits=1):
-                for name in members:
-                    self._fitted[name] = MEMBERS[name](scaled, labels[rows.run], len(kinds))
+        self._fitted: dict[str, tuple[Scaler, Callable[[Floats], Floats]]] = {}
+        if len(np.unique(labels)) < 2:
+            return
+        tables = {False: (rows.windows, rows.run), True: (rows.whole, np.arange(len(labels)))}
+        scalers = {which: Scaler.of(table, run, labels) for which, (table, run) in tables.items()}
+        with threadpool_limits(limits=1):
+            for name in members:
+                scaler, (table, run) = scalers[name in ON_RUNS], tables[name in ON_RUNS]
+                fitted = MEMBERS[name](scaler.apply(table), labels[run], len(kinds))
+                self._fitted[name] = scaler, fitted
 
     def by_member(self, windows: Floats) -> dict[str, Floats]:
         """Return the log-probabilities of each member by window."""
-        scaled = self._scaler.apply(windows)
         with threadpool_limits(limits=1):
-            return {name: member(scaled) for name, member in self._fitted.items()}
+            return {
+                name: member(scaler.apply(windows))
+                for name, (scaler, member) in self._fitted.items()
+            }
 
     def log_probabilities(self, windows: Floats) -> Floats:
         """Return the mean of all members by window."""

@@ -33,6 +33,9 @@ class Marks:
 
 def read_runs(telemetry: Path, events: Path | None) -> tuple[list[RunSignals], TelemetryFaults]:
     """Return the runs, each cut to where its work is, and what was left out."""
+    for path in (telemetry, *([events] if events is not None else [])):
+        if not path.is_file():
+            raise StewardError("there is no such file", where=str(path), hint=HINT)
     table = _table(telemetry)
     marks: dict[str, Marks] = {}
     bad = 0

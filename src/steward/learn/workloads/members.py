@@ -1,11 +1,14 @@
 """Classifiers of windows that an ensemble is chosen from: each gives log-probabilities by kind.
 
-A member sees standardised windows. It is fitted and used inside one process only: what is stored
-of a classifier is the features that it learnt from (`classifier.py`), never a fitted object.
+A member sees standardised windows; those of `ON_RUNS` learn from one row per run, since windows of
+one run are nearly copies, which a forest takes for evidence. It is fitted and used inside one
+process only: what is stored of a classifier is the features that it learnt from (`classifier.py`),
+never a fitted object.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MEMBERS", "Scaler", "log_softmax"]
+__all__ = ["MEMBERS", "ON_RUNS", "Scaler", "log_softmax"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -97,7 +100,7 @@ def _forest(rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floats
     from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 - heavy
 
     made = RandomForestClassifier(
-        150, max_features=0.3, class_weight="balanced", random_state=0, n_jobs=1
+        200, max_features=0.3, class_weight="balanced", random_state=0, n_jobs=1
     )
     return _fitted(made, rows, labels, kinds)
 
@@ -113,7 +116,9 @@ def _boosting(rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floa
 
 
 def _fitted(made: Any, rows: Floats, labels: Ints, kinds: int) -> Callable[[Floats], Floats]:  # noqa: ANN401 - scikit-learn's own
-    made.fit(rows, labels)
+    with warnings.catch_warnings():  # one run of each kind is meant
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        made.fit(rows, labels)
     return lambda new: _spread(made.classes_, made.predict_proba(new), kinds)
 
 
@@ -128,5 +133,7 @@ MEMBERS: Mapping[str, Member] = {
     "support vectors": _support_vectors,
     "discriminants": _discriminants,
     "random forest": _forest,
+    "forest of runs": _forest,
     "gradient boosting": _boosting,
 }
+ON_RUNS = frozenset({"forest of runs"})

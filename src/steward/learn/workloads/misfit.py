@@ -14,7 +14,7 @@ __all__ = ["Misfit"]
 
 Floats = NDArray[np.float64]
 
-DISTANCE_WEIGHT = 0.2
+DISTANCE_WEIGHT = 0.05  # distance tells little, and decides where no points are lost
 
 
 class Misfit:
@@ -37,10 +37,13 @@ class Misfit:
         self._usual = max(float(np.median(usual)), 1e-6) if len(usual) else 1.0
         self._calibration = np.sort(self._scores(whole, apart))
 
+    def lost(self, features: Floats) -> Floats:
+        """Return the points that each row loses with each kind."""
+        return self._lost(features, self._nearest(self._apart(features)))
+
     def scores(self, whole: Floats) -> Floats:
         """Return a score for each run: the higher, the less any known kind fits."""
-        apart = _distances(self.scaler.apply(whole), self._seen)
-        return self._scores(whole, apart)
+        return self._scores(whole, self._apart(whole))
 
     def p_values(self, scores: Floats) -> Floats:
         """Return the share of the runs learnt from that look at least as strange, conformally.
@@ -50,16 +53,25 @@ class Misfit:
         above = len(self._calibration) - np.searchsorted(self._calibration, scores, side="left")
         return (above + 1.0).astype(np.float64) / (len(self._calibration) + 1.0)
 
-    def _scores(self, whole: Floats, apart: Floats) -> Floats:
-        nearest = np.stack(
+    def _apart(self, features: Floats) -> Floats:
+        return _distances(self.scaler.apply(features), self._seen)
+
+    def _nearest(self, apart: Floats) -> Floats:
+        """Return how far the nearest run of each kind is."""
+        return np.stack(
             [apart[:, self._places == place].min(axis=1) for place in range(len(self._kinds))],
             axis=1,
         )
-        lost = -points(whole, self._kinds)
+
+    def _lost(self, features: Floats, nearest: Floats) -> Floats:
+        lost = -points(features, self._kinds)
         beyond = np.minimum(np.maximum(nearest / self._usual - 1.0, 0.0), 2.0) * MOST_LOST
-        lost = np.where(np.isnan(lost), beyond, lost)
+        return np.where(np.isnan(lost), beyond, lost)
+
+    def _scores(self, whole: Floats, apart: Floats) -> Floats:
+        nearest = self._nearest(apart)
         closest = np.minimum(nearest.min(axis=1) / self._usual, 5.0)
-        found: Floats = lost.min(axis=1) + DISTANCE_WEIGHT * closest
+        found: Floats = self._lost(whole, nearest).min(axis=1) + DISTANCE_WEIGHT * closest
         return found
 
 

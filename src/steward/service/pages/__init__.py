@@ -34,6 +34,7 @@ from steward.service.pages.names import (
     node_name,
     rule_name,
 )
+from steward.service.pages.patterns import patterns_page
 from steward.service.pages.planning import plan_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
@@ -114,6 +115,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook, questions: Questions) -> tuple[_Pa
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),
         _Page("/rules", "/rules", "Rules", lambda v, r: rules_page(v, r.query_params)),
         _Page("/rules/{rule}", "/rules", "Rule", _rule, rule_name),
+        _Page("/patterns", "/patterns", "Patterns", lambda visit, _: patterns_page(visit)),
         _Page("/savings", "/savings", "Savings", lambda visit, _: savings_page(visit)),
         _Page("/decisions", "/decisions", "Decisions", _decisions),
         _Page("/decisions/{decision}", "/decisions", "Decision", _decision, decision_name),

@@ -34,6 +34,7 @@ PAGES = (
     ("/plan", "Plan", "route"),
     ("/findings", "Findings", "search"),
     ("/rules", "Rules", "fact_check"),
+    ("/patterns", "Patterns", "pattern"),
     ("/decisions", "Decisions", "rule"),
     ("/savings", "Savings", "savings"),
     ("/lab", "Lab", "science"),

@@ -17,6 +17,7 @@ from typing import get_args
 from steward.model.actions.call_back import CallBack
 from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
+from steward.model.actions.diagnose import Diagnose
 from steward.model.actions.drain import Drain
 from steward.model.actions.drain_instance import DrainInstance
 from steward.model.actions.end_copy import EndCopy
@@ -24,6 +25,7 @@ from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
 from steward.model.actions.move_job import MoveJob
 from steward.model.actions.preempt import Preempt
+from steward.model.actions.reboot import Reboot
 from steward.model.actions.recalibrate import Recalibrate
 from steward.model.actions.reprioritise import Reprioritise
 from steward.model.actions.reset import Reset
@@ -49,6 +51,7 @@ __all__ = [
     "Budget",
     "CallBack",
     "CapPower",
+    "Diagnose",
     "Drain",
     "DrainInstance",
     "EndCopy",
@@ -57,6 +60,7 @@ __all__ = [
     "MoveJob",
     "PlanningAction",
     "Preempt",
+    "Reboot",
     "Recalibrate",
     "Reprioritise",
     "Reset",
@@ -81,6 +85,7 @@ ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
+    | Diagnose
     | Drain
     | DrainInstance
     | EndCopy
@@ -88,6 +93,7 @@ Action = (
     | Migrate
     | MoveJob
     | Preempt
+    | Reboot
     | Recalibrate
     | Reprioritise
     | Reset

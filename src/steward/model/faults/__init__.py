@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from steward.model.faults.case import FaultCase, Proof
 from steward.model.faults.fault import Episode, Fault, FaultKind, Incident
 from steward.model.faults.remedies import Part, Remedy
 from steward.model.faults.sxids import SXIDS
@@ -14,9 +15,11 @@ __all__ = [
     "XIDS",
     "Episode",
     "Fault",
+    "FaultCase",
     "FaultKind",
     "Incident",
     "Part",
+    "Proof",
     "Remedy",
     "Xid",
     "meaning_of",

@@ -240,8 +240,8 @@ def _because(
     known = f"{case.known_faults} faults in {case.known_days:,.0f} days"
     return (
         f"{node.finding.title}; {rung_names[best]}: {costs[best]:,.0f} GPU-hours "
-        f"expected{against}; {share:.0%} likely a bad part, {case.lemon_probability:.0%} a node with more faults than "
-        f"others ({known})"
+        f"expected{against}; {share:.0%} likely a bad part, {case.lemon_probability:.0%} a node "
+        f"with more faults than others ({known})"
     )
 
 

@@ -12,7 +12,7 @@ from steward.health.live_faults import Verdict
 from steward.learn.faults import episodes, with_causes
 from steward.learn.faults.episodes import GAP_S
 from steward.learn.faults.lemons import PUBLISHED, RatePrior, fit
-from steward.model.faults import Episode, Fault, FaultCase, Incident, Part, Proof, Remedy
+from steward.model.faults import Episode, Fault, FaultCase, Incident, Part, Remedy
 
 __all__ = ["CaseBook", "NodeState", "Unit"]
 
@@ -106,10 +106,10 @@ class CaseBook:
         ]
         self._take(sorted(found, key=lambda each: each.episode.t_s))
         for verdict in verdicts:
-            self._prove(verdict)
+            self._prove(verdict, nodes.get(verdict.node, NodeState()))
         self._close(nodes, now_s)
 
-    def swapped(self, node: str) -> None:
+    def swapped(self, node: str, now_s: float) -> None:
         """Forget what a node has had: it has another part, which did nothing of it."""
         self.units.pop(node, None)
         self._history.pop(node, None)
@@ -118,6 +118,7 @@ class CaseBook:
             unit = self.prior.unit(0, 0.0)
             held.case = replace(
                 held.case,
+                swapped_s=now_s,
                 known_faults=0,
                 known_days=0.0,
                 rate_per_day=unit.mean,
@@ -250,8 +251,8 @@ class CaseBook:
             last_s=max(case.last_s, episode.until_s),
             faults=case.faults + again,
             together=together if again else max(together, case.together),
-            proof="none" if again else case.proof,
-            proof_s=float("nan") if again else case.proof_s,
+            tests_well=0 if again else case.tests_well,
+            tests_bad=0 if again else case.tests_bad,
         )
 
     def _weigh(self, held: _Open) -> None:
@@ -268,11 +269,20 @@ class CaseBook:
 
     # -- when a case is over -------------------------------------------------------------------
 
-    def _prove(self, verdict: Verdict) -> None:
+    def _prove(self, verdict: Verdict, state: NodeState) -> None:
+        """Count a test; those before the node was last mended say nothing of how it is now."""
         held = self.open.get(verdict.node)
-        if held is not None and verdict.t_s >= held.case.last_s:
-            proof: Proof = "well" if verdict.well else "bad"
-            held.case = replace(held.case, proof=proof, proof_s=verdict.t_s)
+        if held is None or verdict.t_s < max(held.case.last_s, state.mended_s):
+            return
+        case = held.case
+        since_s = max(state.mended_s, case.swapped_s if case.swapped_s == case.swapped_s else 0.0)
+        goes_on = case.tested_s >= since_s
+        held.case = replace(
+            case,
+            tests_well=verdict.well + (case.tests_well if goes_on else 0),
+            tests_bad=(not verdict.well) + (case.tests_bad if goes_on else 0),
+            tested_s=verdict.t_s,
+        )
 
     def _close(self, nodes: Mapping[str, NodeState], now_s: float) -> None:
         for node, held in list(self.open.items()):
@@ -286,7 +296,7 @@ class CaseBook:
 def _is_over(held: _Open, state: NodeState, now_s: float) -> bool:
     case = held.case
     if state.draining and state.by_steward:  # a node comes back only when it was proven well
-        return case.proof == "well" and case.proof_s >= max(case.last_s, state.mended_s)
+        return case.is_proven and case.tested_s >= max(case.last_s, state.mended_s)
     if held.was_draining and not state.draining:
         return True  # somebody brought it back: that is their judgement
     quiet_s = QUIET_IN_SERVICE_S if case.remedy.takes_gpu else QUIET_S

@@ -82,7 +82,7 @@ class FaultRecogniser:
         states = _states(view)
         faults = self._lines.split_old(self._lines.read(seen.lines, view.t_s), view.t_s)
         for node in self._swapped(states):
-            self._book.swapped(node)
+            self._book.swapped(node, view.t_s)
         self._book.turn(faults, states, self._lines.verdicts, view.t_s, gpus=self._lines.gpus)
         self.fleet = self._drawn(view.t_s)
         return tuple(self._findings(view))

@@ -29,6 +29,7 @@ __all__ = ["ClimbLadder"]
 HOUR_S = 3600.0
 DAY_S = 86_400.0
 _TOGETHER = 3  # nodes that fail in one moment: the cause is in none of them
+_HEALED = {Rung.RESET: Need.RESET, Rung.REBOOT: Need.REBOOT}
 _OF = {"reset-gpu": Rung.RESET, "reboot-node": Rung.REBOOT}
 
 
@@ -133,21 +134,22 @@ class ClimbLadder:
         """Yield what is next, once the last job has left."""
         if bool((view.gpus.users[view.gpus.node == node.row] > 0).any()):
             return
-        last_s = max(node.mended.values(), default=node.drained_s)
-        tested = node.case.proof != "none" and node.case.proof_s >= max(last_s, node.case.last_s)
-        if tested and node.case.proof == "well":
+        swapped = node.case.swapped_s >= node.drained_s
+        done = [*node.mended.values(), *((node.case.swapped_s,) if swapped else ())]
+        last_s = max(done, default=node.drained_s)
+        tested = node.case.tested_s >= max(last_s, node.case.last_s)
+        if tested and node.case.is_proven:
             return  # `undrain-recovered` brings it back
-        if node.mended and last_s >= node.case.last_s and not tested:
+        since_s = node.case.tested_s if tested else last_s
+        if done and last_s >= node.case.last_s and not tested:
             yield from self._tell_if_late(node, view, last_s, "its test")
             why = f"{node.id} was mended, and comes back when a test finds it well"
-            yield self._decision(node, _diagnose(node), why, view, last_s)
+            yield self._decision(node, _diagnose(node), why, view, since_s)
             return
         belief = self._belief(node)
-        rungs = self._open(node, tested=tested)
-        costs = price(belief, node.stakes, self._prices, rungs)
+        costs = price(belief, node.stakes, self._prices, self._open(node, tested=tested))
         best = min(costs, key=lambda rung: costs[rung])
         why = _because(node, belief, costs, best, waiting=None)
-        since_s = max(last_s, node.case.proof_s if tested else last_s)
         if best is not Rung.REPLACE:
             yield from self._tell_if_late(node, view, since_s, rung_names[best])
         yield self._decision(node, _action(best, node, why), why, view, since_s)
@@ -166,8 +168,8 @@ class ClimbLadder:
         known = (_OF[each] for each in self.rungs if each in _OF)
         hardest = max(node.mended, default=Rung.LEAVE)
         rungs = [each for each in known if each > hardest]
-        if not (tested or node.mended):
-            rungs.append(Rung.DIAGNOSE)
+        if node.case.tests_bad <= 1 if tested else not node.mended:
+            rungs.append(Rung.DIAGNOSE)  # one test may be wrong; two are not
         return [*rungs, Rung.REPLACE]
 
     def _belief(self, node: _Node) -> Belief:
@@ -177,15 +179,16 @@ class ClimbLadder:
         if case.previous_s < case.last_s and case.remedy is not Remedy.WATCH:
             belief = _came_back(belief, Need.RESTART, case, case.previous_s)
         for rung, done_s in sorted(node.mended.items()):
-            heals = Need.RESET if rung is Rung.RESET else Need.REBOOT
             if case.last_s > done_s:
-                belief = _came_back(belief, heals, case, done_s)
-        if case.proof == "bad":
-            last = max(node.mended, default=Rung.LEAVE)
-            heals = {Rung.RESET: Need.RESET, Rung.REBOOT: Need.REBOOT}.get(last, Need.RESTART)
-            found, alarm = self._prices.finds_share, self._prices.alarm_share
-            belief = belief.seen(heals, if_more=found, if_not=alarm)
-        return belief
+                belief = _came_back(belief, _HEALED[rung], case, done_s)
+            belief = belief.healed(_HEALED[rung])
+        found, alarm = self._prices.finds_share, self._prices.alarm_share
+        bad, well = case.tests_bad, case.tests_well
+        return belief.seen(
+            Need.RESTART,
+            if_more=found**bad * (1.0 - found) ** well,
+            if_not=alarm**bad * (1.0 - alarm) ** well,
+        )
 
     def _decision(
         self, node: _Node, action: Action, why: str, view: ClusterView, since_s: float

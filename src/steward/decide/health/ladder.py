@@ -117,6 +117,12 @@ class Belief:
         """Return how likely it needs more than this."""
         return sum(self.shares[need + 1 :])
 
+    def healed(self, need: Need) -> Belief:
+        """Return the belief after a remedy: what needed that, or less, needs nothing any more."""
+        a, b, c, d = self.shares
+        rest = (0.0 if need >= Need.RESET else b, 0.0 if need >= Need.REBOOT else c)
+        return replace(self, shares=(a + b + c - sum(rest), *rest, d))
+
     def seen(self, need: Need, *, if_more: float, if_not: float) -> Belief:
         """Return the belief after what is seen, by how likely that is if more is needed or not."""
         weighed = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steward.model.faults.case import FaultCase, Proof
+from steward.model.faults.case import FaultCase
 from steward.model.faults.fault import Episode, Fault, FaultKind, Incident
 from steward.model.faults.remedies import Part, Remedy
 from steward.model.faults.sxids import SXIDS
@@ -19,7 +19,6 @@ __all__ = [
     "FaultKind",
     "Incident",
     "Part",
-    "Proof",
     "Remedy",
     "Xid",
     "meaning_of",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import Literal
 
 from steward.model.faults.remedies import Part, Remedy
 
-__all__ = ["FaultCase", "Proof"]
+__all__ = ["FaultCase"]
 
-Proof = Literal["none", "well", "bad"]
+_WELL_FOR_BAD = 3  # tests that have to pass for one that did not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,5 +35,12 @@ class FaultCase:
     lemon_probability: float = 0.0
     excess_per_day: float = 0.0
     together: int = 1  # nodes that failed in the same moment
-    proof: Proof = "none"  # of the last diagnosis after its last fault
-    proof_s: float = nan
+    tests_well: int = 0  # diagnoses since its last fault, and since it was last mended
+    tests_bad: int = 0
+    tested_s: float = nan  # when the last of them was
+    swapped_s: float = nan  # when the driver last named another GPU at a place of this node
+
+    @property
+    def is_proven(self) -> bool:
+        """Return whether its tests say that the node is well."""
+        return self.tests_well >= max(1, _WELL_FOR_BAD * self.tests_bad)

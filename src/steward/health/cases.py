@@ -194,18 +194,32 @@ class CaseBook:
         counted = [each for each in found if _counts(each)]
         self._recent.extend((each.episode.t_s, each.episode.node) for each in counted)
         for each in counted:
-            together = self._together(each.episode.t_s)
-            self._count(each, alone=together < LEAST_TOGETHER)
-            self._add(each, together)
+            near = self._near(each.episode.t_s)
+            alone = len(near) < LEAST_TOGETHER
+            self._count(each, alone=alone)
+            self._add(each, len(near))
+            if not alone:
+                self._acquit(near - {each.episode.node}, each.episode.t_s, len(near))
 
-    def _together(self, t_s: float) -> int:
-        """Return how many nodes failed around a moment, where that is no coincidence."""
+    def _acquit(self, nodes: Iterable[str], t_s: float, together: int) -> None:
+        """Take back what was counted against nodes before more of them failed in that moment."""
+        for node in nodes:
+            held = self.open.get(node)
+            if held is None or abs(held.case.last_s - t_s) > TOGETHER_S:
+                continue
+            if held.case.together < LEAST_TOGETHER:
+                self.units[node].faults = max(0.0, self.units[node].faults - 1.0)
+            held.case = replace(held.case, together=max(together, held.case.together))
+            self._weigh(held)
+
+    def _near(self, t_s: float) -> set[str]:
+        """Return the nodes that failed around a moment; one at most where that is coincidence."""
         near = {node for at_s, node in self._recent if abs(at_s - t_s) <= TOGETHER_S}
         rate = self.prior.normal + self.prior.lemon_share * self.prior.lemon
         expected = max(1, self._nodes) * rate * 2 * TOGETHER_S / DAY_S
         if len(near) < LEAST_TOGETHER or _tail(len(near), expected) > IMPROBABLE:
-            return 1
-        return len(near)
+            return set(list(near)[:1])
+        return near
 
     def _count(self, incident: Incident, *, alone: bool) -> None:
         """Count a fault against its node: once for an event, and not where many fail at once."""

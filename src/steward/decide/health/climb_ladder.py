@@ -175,13 +175,20 @@ class ClimbLadder:
     def _belief(self, node: _Node) -> Belief:
         """Return how likely each need is, by the code, the history, and what was seen since."""
         case = node.case
-        belief = Belief.of(case.remedy, case.part, lemon_probability=case.lemon_probability)
+        lemon = case.lemon_probability
+        if case.together >= _TOGETHER:  # its network, or its power: not what the code says
+            return self._tested(Belief.of(Remedy.WATCH, lemon_probability=lemon), case)
+        belief = Belief.of(case.remedy, case.part, lemon_probability=lemon)
         if case.previous_s < case.last_s and case.remedy is not Remedy.WATCH:
             belief = _came_back(belief, Need.RESTART, case, case.previous_s)
         for rung, done_s in sorted(node.mended.items()):
             if case.last_s > done_s:
                 belief = _came_back(belief, _HEALED[rung], case, done_s)
             belief = belief.healed(_HEALED[rung])
+        return self._tested(belief, case)
+
+    def _tested(self, belief: Belief, case: FaultCase) -> Belief:
+        """Return the belief after the tests of a node."""
         found, alarm = self._prices.finds_share, self._prices.alarm_share
         bad, well = case.tests_bad, case.tests_well
         return belief.seen(

@@ -91,7 +91,8 @@ class LivePolicy:
 
     def _observation(self, fleet: Fleet, lines: tuple[LogLine, ...]) -> Observation:
         running = {each.number: each for each in fleet.running()}
-        jobs = [self._over(number) for number in list(self._jobs) if number not in running]
+        gone = [each for each in self._jobs if each not in running or self._is_new(running[each])]
+        jobs = [self._over(number) for number in gone]
         jobs += [self._started(each, fleet) for each in running.values() if self._is_new(each)]
         draining = {node.row for node in fleet.nodes if node.drained}
         changed = {

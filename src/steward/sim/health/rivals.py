@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from steward.model.event import LogLine
 from steward.model.faults import XIDS, FaultKind, Remedy
@@ -15,13 +15,17 @@ from steward.sim.health.orders import Order, OrderKind
 __all__ = ["DrainOnFatal", "NeverDrain", "Oracle", "ThreeStrikes"]
 
 
-def _fatal(lines: Sequence[LogLine], fleet: Fleet) -> dict[int, Remedy]:
+def _fatal(
+    lines: Sequence[LogLine], fleet: Fleet, also: Set[int] = frozenset()
+) -> dict[int, Remedy]:
     """Return the nodes that wrote a fatal code, with the hardest remedy of their codes."""
     rows = {node.name: node.row for node in fleet.nodes}
     found: dict[int, Remedy] = {}
     for line in lines:
         fault = fault_of(line.text)
-        if fault is None or fault.kind is not FaultKind.XID or fault.code not in FATAL_XIDS:
+        if fault is None or fault.kind is not FaultKind.XID or fault.code is None:
+            continue
+        if fault.code not in FATAL_XIDS | also:
             continue
         remedy = XIDS[fault.code].remedy
         row = rows[line.entity]
@@ -73,14 +77,14 @@ class _Workshop:
 class DrainOnFatal:
     """Drains a node for any fatal code, mends and tests it; a test that fails costs the part."""
 
-    name = "drain-on-any-fatal"
-
-    def __init__(self) -> None:
+    def __init__(self, *, also: Set[int] = frozenset()) -> None:
         self._shop = _Workshop()
+        self._also = also  # codes that are held to be fatal besides
+        self.name = "-and-".join(["drain-on-any-fatal", *map(str, sorted(also))])
 
     def react(self, fleet: Fleet, lines: Sequence[LogLine], t_s: float) -> Iterator[Order]:
         """Drain first, then go on with what is drained."""
-        for row, remedy in _fatal(lines, fleet).items():
+        for row, remedy in _fatal(lines, fleet, self._also).items():
             if not self._shop.has(row):
                 hard = remedy.rank >= Remedy.REBOOT_NODE.rank
                 mend = OrderKind.REBOOT if hard else OrderKind.RESET

@@ -10,6 +10,7 @@ import numpy as np
 from steward.health.cases import CaseBook, NodeState, Unit
 from steward.health.live_faults import LiveFaults
 from steward.learn.faults.lemons import RatePrior
+from steward.model.cluster import Cluster
 from steward.model.event import LogLine, Observation
 from steward.model.faults import FaultCase, Incident
 from steward.model.finding import Evidence, Finding, Quote, Recurrence, Severity
@@ -58,7 +59,9 @@ class FaultRecogniser:
         self._lines = LiveFaults()
         self._book = CaseBook()
         self._weight = 0.5
-        self._parts: dict[str, tuple[str, ...]] = {}
+        self._cluster: Cluster | None = None
+        self._now: dict[str, tuple[str, ...]] = {}  # UUIDs of the GPUs of each node
+        self._parts: dict[str, tuple[str, ...]] = {}  # the same, when they were last known
         self.fleet = FleetHealth()
 
     def weigh(self, weights: Mapping[str, float]) -> None:
@@ -79,7 +82,13 @@ class FaultRecogniser:
 
     def recognise(self, seen: Observation, view: ClusterView) -> tuple[Finding, ...]:
         """Return one finding for each node with a case."""
-        states = _states(view)
+        if view.cluster is not self._cluster:
+            self._cluster = view.cluster
+            self._now = {
+                str(node.id): tuple(sorted(gpu.uuid for gpu in node.gpus if gpu.uuid))
+                for node in view.cluster.nodes
+            }
+        states = _states(view, self._now)
         faults = self._lines.split_old(self._lines.read(seen.lines, view.t_s), view.t_s)
         for node in self._swapped(states):
             self._book.swapped(node, view.t_s)
@@ -162,7 +171,7 @@ def _node_health(node: str, unit: Unit, book: CaseBook) -> NodeHealth:
     )
 
 
-def _states(view: ClusterView) -> dict[str, NodeState]:
+def _states(view: ClusterView, parts: Mapping[str, tuple[str, ...]]) -> dict[str, NodeState]:
     columns = view.nodes
     times = np.stack([columns.drained_since_s, columns.reset_s, columns.rebooted_s])
     mended_s = np.where(np.isnan(times), -np.inf, times).max(axis=0).tolist()
@@ -173,7 +182,7 @@ def _states(view: ClusterView) -> dict[str, NodeState]:
             draining=draining[row],
             by_steward=by_steward[row],
             mended_s=mended_s[row],
-            parts=tuple(sorted(gpu.uuid for gpu in node.gpus if gpu.uuid)),
+            parts=parts.get(str(node.id), ()),
         )
         for row, node in enumerate(view.cluster.nodes)
     }

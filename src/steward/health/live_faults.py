@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import isnan
 from pathlib import PurePath
@@ -22,7 +22,7 @@ DIAGNOSIS = "steward-diagnose:"
 _LITERALS = ("NVRM: ", "SXid (", "PCIe Bus Error", "[Hardware Error]", "EDAC ", "mlx5_core ")
 _VERDICT = re.compile(rf"{DIAGNOSIS} (?P<verdict>well|bad) node=(?P<node>\S+)")
 _STAMP = re.compile(r"\[ *\d+\.\d{6}\]")
-_KERNEL_FILES = ("kern.log", "dmesg", "kern")
+_KERNEL_FILES = ("kern", "dmesg")
 _REMEMBERED = 100_000
 _OLD_S = 86_400.0
 
@@ -44,6 +44,7 @@ class LiveFaults:
     These are the kernel's own lines, and files of the name that syslog gives to its lines.
     """
 
+    any_file: bool = False  # a person chose the files: all of them count
     gpus: dict[tuple[str, str], str] = field(default_factory=dict)  # node, place: UUID or serial
     repeated: int = 0
     old: int = 0  # faults of more than a day ago: they open no case
@@ -68,7 +69,7 @@ class LiveFaults:
         told = DIAGNOSIS in line.text
         if not told and not any(literal in line.text for literal in _LITERALS):
             return []
-        placed = _placed(line, now_s)
+        placed = _placed(line, now_s, any_file=self.any_file)
         if placed is None or self._is_repeated(placed):
             return []
         if told:
@@ -135,19 +136,14 @@ class LiveFaults:
         return kept
 
 
-def _placed(line: LogLine, now_s: float) -> LogLine | None:
+def _placed(line: LogLine, now_s: float, *, any_file: bool) -> LogLine | None:
     """Return a line of the kernel with its node and time; None for what programs wrote."""
     node = steps_of(line.entity)[0]
     if line.source == KERNEL:
         return replace(line, entity=node)
-    if not PurePath(line.source).name.startswith(_KERNEL_FILES):
+    if not any_file and not PurePath(line.source).name.startswith(_KERNEL_FILES):
         return None
     head = read_heads([line.text.encode()], now_s=now_s)[0]
     since_boot = isnan(head.t_s) or head.t_s < 365 * _OLD_S
     t_s = float("nan") if since_boot else head.t_s  # a dump does not say when it was
     return replace(line, entity=head.host or node, t_s=t_s)
-
-
-def names_of(gpus: Mapping[tuple[str, str], str], node: str) -> dict[tuple[str, str], str]:
-    """Return what is known of the GPUs of one node."""
-    return {key: name for key, name in gpus.items() if key[0] == node}

@@ -121,7 +121,7 @@ def test_a_node_is_cordoned_by_hand_and_is_then_that_persons(double: KubeDouble)
     ours = by_hand(double, undrain)
     type_it(double, ours)
 
-    assert (found.commands, theirs.possible) == (("kubectl cordon n1",), False)
+    assert (found.commands, theirs.possible) == (("kubectl cordon n1 && kubectl taint nodes n1 " + TAINT,), False)
     assert ours.commands == ("kubectl uncordon n1",)
     assert "unschedulable" not in double.named("nodes", "n1")["spec"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from steward.cli.health.diagnose import diagnose
 from steward.cli.health.explain import explain
 from steward.cli.health.forecast import forecast
 from steward.cli.health.scan import scan
+from steward.cli.health.watch import watch
 
 __all__ = ["app"]
 
@@ -17,3 +19,5 @@ app = typer.Typer(
 app.command(name="scan")(scan)
 app.command(name="explain")(explain)
 app.command(name="forecast")(forecast)
+app.command(name="diagnose")(diagnose)
+app.command(name="watch")(watch)

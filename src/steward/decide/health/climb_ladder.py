@@ -304,9 +304,7 @@ def _losses(view: ClusterView, *, every_s: float, start_s: float) -> _Losses:
     by_gpu = each[held.job]
     usual = float(by_gpu.mean()) if len(by_gpu) else start_s / HOUR_S
     by_node: dict[int, float] = {}
-    pairs = {
-        (int(view.gpus.node[gpu]), int(job)) for gpu, job in zip(held.gpu, held.job, strict=True)
-    }
-    for node, job in pairs:
+    pairs = np.unique(np.stack([view.gpus.node[held.gpu], held.job]), axis=1)
+    for node, job in pairs.T.tolist():
         by_node[node] = by_node.get(node, 0.0) + float(each[job])
     return _Losses(by_node, usual)

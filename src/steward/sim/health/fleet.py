@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import exp
 
 import numpy as np
@@ -125,21 +126,21 @@ class Fleet:
         most = plan.fault_rate * (1.0 + plan.young_excess)
         for t_s in _moments(node.rng, most, plan.days):
             chance, kind, need = node.rng.random(3).tolist()
-            self.at(t_s, lambda c=chance, k=kind, n=need: self._maybe_fault(node, c, k, n))
+            self.at(t_s, partial(self._maybe_fault, node, chance, kind, need))
         if node.lemon_rate:
             rng = np.random.default_rng([self.seed, 4, node.row])
             for t_s in _moments(rng, node.lemon_rate, plan.days):
                 kind, need = rng.random(2).tolist()
-                self.at(t_s, lambda k=kind, n=need: self._lemon_fault(node, k, n))
+                self.at(t_s, partial(self._lemon_fault, node, kind, need))
 
     def _plan_noise(self, node: NodeTruth) -> None:
         rng = np.random.default_rng([self.seed, 5, node.row])
         for t_s in _moments(rng, self.plan.program_rate, self.plan.days):
             code = int(rng.choice([31, 13, 43, 45], p=[0.5, 0.2, 0.15, 0.15]))
-            self.at(t_s, lambda c=code: self._write_program(node, c))
+            self.at(t_s, partial(self._write_program, node, code))
         for t_s in _moments(rng, self.plan.storm_rate, self.plan.days):
             for k in range(36):
-                self.at(t_s + 300.0 * k, lambda: self._write_program(node, 45))
+                self.at(t_s + 300.0 * k, partial(self._write_program, node, 45))
 
     def _plan_outages(self, rng: np.random.Generator) -> None:
         plan = self.plan
@@ -148,7 +149,7 @@ class Fleet:
             for t_s in _moments(rng, plan.outage_rate, plan.days):
                 for node in rack:
                     late_s = float(rng.uniform(0.0, 40.0))
-                    self.at(t_s + late_s, lambda n=node: self._outage(n))
+                    self.at(t_s + late_s, partial(self._outage, node))
 
     # -- what goes wrong -----------------------------------------------------------------------
 
@@ -379,7 +380,7 @@ class Fleet:
             for row in job.rows:
                 self.nodes[row].running = job
                 self.changed.add(row)
-            self.at(job.end_s, lambda j=job: self._end(j))
+            self.at(job.end_s, partial(self._end, job))
 
     def _end(self, job: Running) -> None:
         if self.nodes[job.rows[0]].running is not job:

@@ -101,11 +101,9 @@ def patch_node(node: KubeNode, *, unschedulable: bool, mark: DecisionNote | None
     body = _body(node.version, node.uid, meta, spec)
     typed = f"kubectl patch node {node.name}"
     change = _patch(PATCH_NODES, f"/api/v1/nodes/{node.name}", body, typed)
-    taint = f"kubectl taint nodes {node.name} {DRAINED}=true:NoSchedule"
-    by_hand = f"kubectl cordon {node.name} && {taint}"
-    if not unschedulable:
-        tainted = any(each.get("key") == DRAINED for each in node.taints)
-        by_hand = f"kubectl uncordon {node.name}" + (f" && {taint}-" if tainted else "")
+    by_hand = f"kubectl {'' if unschedulable else 'un'}cordon {node.name}"
+    if not unschedulable and any(each.get("key") == DRAINED for each in node.taints):
+        by_hand += f" && kubectl taint nodes {node.name} {DRAINED}-"
     return replace(change, by_hand=by_hand)
 
 

@@ -10,6 +10,7 @@ from steward.service.api.agents import agent_routes
 from steward.service.api.cluster import cluster_routes
 from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
+from steward.service.api.fleet_health import fleet_health_routes
 from steward.service.api.health import health_routes
 from steward.service.api.jobs import job_routes
 from steward.service.api.journal import journal_routes
@@ -49,6 +50,7 @@ def api_routes(
         cluster_routes(live_state),
         node_routes(live_state),
         gpu_routes(live_state),
+        fleet_health_routes(live_state),
         finding_routes(live_state),
         rule_routes(live_state),
         decision_routes(live_state),

@@ -1,4 +1,4 @@
-"""Serves a fleet with faults, as `steward up` would: python fleet_service.py FOLDER HOST AUTONOMY."""
+"""Serves a fleet with faults, as `steward up` would (FOLDER HOST AUTONOMY)."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def _node_of(finding: Finding, view: ClusterView, losses: _Losses) -> _Node | No
     done = {Rung.RESET: view.nodes.reset_s[row], Rung.REBOOT: view.nodes.rebooted_s[row]}
     stakes = Stakes(
         gpus=max(1, len(own)),
-        job_gpu_h=losses.of(row),
+        job_gpu_h=losses.of(row, len(own)),
         excess_per_day=case.excess_per_day,
     )
     return _Node(
@@ -286,9 +286,10 @@ class _Losses:
 
     by_node: Mapping[int, float]
     usual: float
+    least: float  # of a GPU: an empty node gets a job at any time
 
-    def of(self, row: int) -> float:
-        return max(self.usual, self.by_node.get(row, 0.0))
+    def of(self, row: int, gpus: int) -> float:
+        return max(self.usual, self.by_node.get(row, 0.0), self.least * gpus)
 
 
 def _losses(view: ClusterView, *, every_s: float, start_s: float) -> _Losses:
@@ -302,9 +303,9 @@ def _losses(view: ClusterView, *, every_s: float, start_s: float) -> _Losses:
     restore_s = np.where(jobs.checkpointable, np.nan_to_num(jobs.restore_s), 0.0)
     each = (np.nan_to_num(lost_s) + restore_s + start_s) * jobs.gpus / HOUR_S
     by_gpu = each[held.job]
-    usual = float(by_gpu.mean()) if len(by_gpu) else start_s / HOUR_S
+    usual = float(by_gpu.mean()) if len(by_gpu) else 0.0
     by_node: dict[int, float] = {}
     pairs = np.unique(np.stack([view.gpus.node[held.gpu], held.job]), axis=1)
     for node, job in pairs.T.tolist():
         by_node[node] = by_node.get(node, 0.0) + float(each[job])
-    return _Losses(by_node, usual)
+    return _Losses(by_node, usual, (every_s / 2 + start_s) / HOUR_S)

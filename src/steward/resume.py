@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from steward.act.guard import Guard
 from steward.bookkeeping import Bookkeeping
-from steward.model.actions import domain_of
+from steward.model.actions import Reboot, Reset, domain_of
 from steward.model.decision import Choice, Decision, DecisionState, StandingApproval
 from steward.model.event import LogLine
 from steward.model.finding import Finding, Recurrence
@@ -65,7 +65,8 @@ def resume(
 def _resume_story(book: Bookkeeping, stages: Stages[V], story: Story) -> None:
     book.unlearned += [each for each in story.outcomes if each.effect is None]
     stages.verifier.resume(story)
-    if story.state is DecisionState.ACTIVE:
+    mended = isinstance(story.decision.action, Reboot | Reset) and bool(story.receipts)
+    if story.state is DecisionState.ACTIVE or (mended and story.receipts[-1].result == "done"):
         stages.moment.apply(story.decision, story.receipts[-1])
 
 

@@ -46,6 +46,7 @@ from steward.learn.estimators import ESTIMATORS
 from steward.learn.patterns import MINERS
 from steward.model.actions import Drain, Tell
 from steward.model.event import Observation
+from steward.model.faults import FaultCase, Remedy
 from steward.model.forecast import BUSY_SHARE, About
 from steward.model.frame import check_frame
 from steward.model.identity import GpuId, JobId, NodeId, TenantId
@@ -141,6 +142,8 @@ def views() -> dict[str, ClusterView]:
     troubled.apply(DRAIN, receipt(DRAIN, t_s=0.0))
     broken = Treatment(action="drain", advice="drain it")
     found = replace(finding("j1", GPU), subject=GPU, treatment=broken)
+    off = FaultCase(node="n1", remedy=Remedy.REBOOT_NODE, since_s=900.0, last_s=900.0)
+    lost = replace(finding("j1", GPU), subject="n1", fault=off)
     wide = replace(job("j1", on=[GPU, OTHER]), user="ada", name="train")
     half_used = view(jobs=[wide, replace(wide, id=JobId("j2"), gpus=(), state=JobState.QUEUED)])
     left_alone = np.array([np.nan, 0.0])
@@ -160,6 +163,7 @@ def views() -> dict[str, ClusterView]:
         "a GPU is too hot": with_beliefs(
             view(node("n1", 2), jobs=[job("j1", on=[GPU])]).with_findings((found,))
         ),
+        "a GPU is lost": view(node("n1", 2), jobs=[job("j1", on=[GPU])]).with_findings((lost,)),
         "a deadline is near": view(jobs=[urgent, job("j3", priority=9)]),
         "half of its GPUs are not used": half_used,
         "half of its GPUs are not used, and a job waits": with_beliefs(elastic),

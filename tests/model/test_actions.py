@@ -16,10 +16,12 @@ from steward.model.actions import (
     Budget,
     CallBack,
     CapPower,
+    Diagnose,
     Drain,
     Lend,
     Migrate,
     Preempt,
+    Reboot,
     Reprioritise,
     Reset,
     Resize,
@@ -61,9 +63,14 @@ SAMPLES: dict[str, Any] = {
     "drain": Drain(node=N1, gpus=(GPU, OTHER)),
     "undrain": Undrain(node=N1, gpus=(GPU, OTHER)),
     "reset": Reset(gpus=(OTHER,)),
+    "reboot": Reboot(node=N1, gpus=(GPU, OTHER)),
+    "diagnose": Diagnose(node=N1, gpus=(GPU, OTHER)),
     "cap-power": CapPower(job=J1, gpus=(GPU,), before_watts=700.0, watts=500.0),
     "tell": Tell(to="ann", about="job:j1", text="use it", job=J1),
 }
+
+
+NOT_HERE = {"call-back", "undrain", "lend", "reboot", "diagnose"}  # they need another moment
 
 
 @pytest.mark.parametrize("name", OF_CLUSTERS)
@@ -79,7 +86,7 @@ def test_an_action_describes_itself_and_names_its_budget_and_yardstick(name: str
     assert action.acts_on in (None, J1, J2)
 
 
-@pytest.mark.parametrize("name", sorted({*OF_CLUSTERS} - {"call-back", "undrain", "lend"}))
+@pytest.mark.parametrize("name", sorted({*OF_CLUSTERS} - NOT_HERE))
 def test_an_action_can_be_done_where_it_fits_and_says_why_where_it_does_not(name: str) -> None:
     action = SAMPLES[name]
 
@@ -224,3 +231,18 @@ def test_a_finding_leads_to_the_action_that_its_rule_names_where_it_fits() -> No
     assert CallBack.for_finding(about, RUNS) is None
     for other in (Lend, Start, Resume, Migrate, Resize, Reprioritise, RightSize, CapPower):
         assert other.for_finding(about, RUNS) is None
+
+
+@pytest.mark.parametrize("name", ["reboot", "diagnose"])
+def test_only_a_drained_node_without_jobs_is_restarted_or_tested(name: str) -> None:
+    action, empty = SAMPLES[name], draining(view())
+    about = replace(finding("j1", GPU), subject=GPU)
+
+    assert action.unmet(empty) == ""
+    assert "is in service" in action.unmet(RUNS)
+    assert "jobs run on node n1 still" in action.unmet(draining(RUNS))
+    assert "not in the cluster" in replace(action, node=NodeId("n9")).unmet(empty)
+    assert not action.may_be_done(empty)
+    assert type(action).for_finding(about, empty) == action
+    assert type(action).for_finding(about, draining(RUNS)) is None
+    assert type(action).for_finding(replace(about, subject="n9"), empty) is None

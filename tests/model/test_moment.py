@@ -22,7 +22,7 @@ from factories import (
     start,
     tenants,
 )
-from steward.model.actions import Drain, Undrain
+from steward.model.actions import Drain, Reboot, Reset, Undrain
 from steward.model.cluster import GIB, Cluster, Health, Link, LinkKind, Switch
 from steward.model.event import Observation
 from steward.model.frame import job_entity, share_entity
@@ -727,3 +727,22 @@ def test_a_host_sensor_that_fails_is_unknown() -> None:
     made.fold(Observation(frame=samples(6.0, {entity: silent})))
 
     assert np.isnan(made.view(6.0).jobs.cpu_busy_cores[0])
+
+
+def test_what_steward_did_to_a_drained_node_is_known_until_it_is_back() -> None:
+    made = moment()
+    did = (
+        Drain(node=NodeId("n1"), gpus=()),
+        Reset(gpus=(GpuId(GPU), GpuId("gone/gpu0"))),
+        Reboot(node=NodeId("n1"), gpus=()),
+    )
+    for place, action in enumerate(did):
+        what = decision(f"d-{place}", action=action)
+        made.apply(what, receipt(what, t_s=float(place)))
+    nodes = made.view(9.0).nodes
+
+    back = decision("d-9", action=Undrain(node=NodeId("n1"), gpus=()))
+    made.apply(back, receipt(back, t_s=9.0))
+
+    assert (nodes.reset_s.tolist(), nodes.rebooted_s.tolist()) == ([1.0], [2.0])
+    assert np.isnan(made.view(10.0).nodes.rebooted_s).all()

@@ -37,10 +37,11 @@ def running(
     autonomy: str = "approve",
     host: str = "127.0.0.1",
     gateways: Sequence[str] = (),
+    script: str = "tiny_service.py",
 ) -> Iterator[Running]:
     """Run the tiny world's service in a folder of its own until the block ends."""
     program = subprocess.Popen(
-        [sys.executable, TESTS / "service" / "tiny_service.py", folder, host, autonomy, *gateways],
+        [sys.executable, TESTS / "service" / script, folder, host, autonomy, *gateways],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{TESTS}:{os.environ.get('PYTHONPATH', '')}"},

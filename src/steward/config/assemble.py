@@ -22,6 +22,7 @@ from steward.decide.rules import DETECTORS
 from steward.decide.rules.live import RuleRecogniser
 from steward.decide.rules.metric import compile_metric
 from steward.errors import StewardError
+from steward.health.live import FaultRecogniser
 from steward.inspection.series.prometheus_fallback import MOST_SERIES, compile_with_fallback
 from steward.inspection.series.recorded_meter import RecordedMeter
 from steward.learn.estimators import ESTIMATORS
@@ -52,6 +53,7 @@ __all__ = ["assemble", "learned_estimators", "limits"]
 
 P = TypeVar("P")
 GIVE_BACK = "give-back"
+FAULT_POLICY = "climb-ladder"  # decides about nodes whose faults are found
 LEARNED = "learned"  # folder of the store
 
 
@@ -102,7 +104,10 @@ def assemble(
         miners=make.all("miner", settings.learn.miners, MINERS),
         estimators=make.all("estimator", settings.learn.estimators, ESTIMATORS),
         detectors=make.all("detector", settings.decide.detectors, DETECTORS),
-        recognisers=_recognisers(standings, settings.rules, questions),
+        recognisers=(
+            *_recognisers(standings, settings.rules, questions),
+            *([FaultRecogniser()] if FAULT_POLICY in settings.decide.policies else ()),
+        ),
         policies=make.all("policy", _with_returns(settings.decide.policies), POLICIES),
         desk=Desk(guard, actuator or _engine(make, settings)),
         verifier=ClusterVerifier(

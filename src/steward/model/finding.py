@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
+from steward.model.faults import FaultCase
 from steward.model.identity import FindingId, GpuId, JobId, TenantId
 from steward.model.treatment import Treatment
 
@@ -73,11 +74,18 @@ class Finding:
     hits: int = 1  # matches of its rule so far; later ones are recurrences
     weight: float = 0.5  # how far its rule was right before; 0.5 while that is unknown
     treatment: Treatment | None = None  # what its rule would do about it
+    fault: FaultCase | None = None  # where it is about hardware: what is known of the node
 
     @property
     def place(self) -> str:
         """The one GPU that it is about, else its subject: a node, a job, or another entity."""
         return self.gpus[0] if len(self.gpus) == 1 else self.subject
+
+    @property
+    def keeps_out(self) -> bool:
+        """Whether a node that was drained does not come back while this is found."""
+        by_rule = self.treatment is not None and self.treatment.action == "drain"
+        return by_rule or self.fault is not None
 
     @property
     def is_trusted(self) -> bool:

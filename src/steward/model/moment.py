@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from steward.model.actions import CallBack, Drain, Lend, Undrain
+from steward.model.actions import Action, CallBack, Drain, Lend, Reboot, Reset, Undrain
 from steward.model.allocations import AllocationTable
 from steward.model.cluster import Cluster, Health
 from steward.model.decision import Decision, Receipt
@@ -86,6 +86,8 @@ class Moment:
         self._reserved: frozenset[str] = frozenset()
         self._draining: set[NodeId] = set()
         self._drained_s: dict[NodeId, float] = {}  # nodes that steward drained, and when
+        self._reset_s: dict[NodeId, float] = {}  # of those, whose GPUs it has reset since
+        self._rebooted_s: dict[NodeId, float] = {}
         self._set_cluster(Cluster(id="empty"))
 
     # -- what comes in -------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class Moment:
         for node, draining in seen.draining.items():
             (self._draining.add if draining else self._draining.discard)(node)
             if not draining:
-                self._drained_s.pop(node, None)
+                self._forget_drain(node)
 
     def lend(self, loan: Loan) -> None:
         """Record a loan that was carried out; it is dropped when either side leaves the GPUs."""
@@ -148,10 +150,30 @@ class Moment:
             )
         elif isinstance(action, CallBack):
             self.give_back(action.loan)
-        elif isinstance(action, Drain):
-            self._drained_s[action.node] = receipt.t_s
-        elif isinstance(action, Undrain):
-            self._drained_s.pop(action.node, None)
+        else:
+            self._apply_to_node(action, receipt.t_s)
+
+    def _apply_to_node(self, action: Action, t_s: float) -> None:
+        match action:
+            case Drain():
+                self._drained_s[action.node] = t_s
+            case Undrain():
+                self._forget_drain(action.node)
+            case Reboot():
+                self._rebooted_s[action.node] = t_s
+            case Reset():
+                rows = {
+                    self._gpu_node[self._gpu_row[gpu]]
+                    for gpu in action.gpus
+                    if gpu in self._gpu_row
+                }
+                self._reset_s.update((NodeId(str(self._nodes.ids[row])), t_s) for row in rows)
+            case _:
+                pass
+
+    def _forget_drain(self, node: NodeId) -> None:
+        for times in (self._drained_s, self._reset_s, self._rebooted_s):
+            times.pop(node, None)
 
     def reserve(self, claims: Iterable[str]) -> None:
         """Set about which GPUs (`gpu:ID`) and jobs (`job:ID`) nothing new should be decided."""
@@ -454,7 +476,6 @@ class Moment:
         size = len(self._nodes.ids)
         draining = np.zeros(size, dtype=bool)
         draining[[self._node_row[node] for node in self._draining if node in self._node_row]] = True
-        since_s = [self._drained_s.get(node, np.nan) for node in self._node_row]
         open_ = (gpus.users == 0) & (gpus.health == GOOD)
         free = np.bincount(self._gpu_node[open_], minlength=size)
         free[draining] = 0
@@ -466,10 +487,15 @@ class Moment:
             self._nodes,
             free=frozen(free),
             draining=frozen(draining),
-            drained_since_s=frozen(np.array(since_s, dtype=np.float64)),
+            drained_since_s=self._times_of_nodes(self._drained_s),
+            reset_s=self._times_of_nodes(self._reset_s),
+            rebooted_s=self._times_of_nodes(self._rebooted_s),
             cpus_allocated=frozen(cpus),
             memory_allocated_bytes=frozen(memory),
         )
+
+    def _times_of_nodes(self, times_s: Mapping[NodeId, float]) -> Floats:
+        return frozen(np.array([times_s.get(node, np.nan) for node in self._node_row], np.float64))
 
     def _tenant_columns(self, gpus: GpuColumns, jobs: JobColumns) -> TenantColumns:
         tenants = list(self._tenants.values())
@@ -503,6 +529,8 @@ def _node_constants(cluster: Cluster) -> NodeColumns:
         free=frozen(np.zeros(len(nodes), dtype=np.int64)),
         draining=frozen(np.zeros(len(nodes), dtype=bool)),
         drained_since_s=zeros,
+        reset_s=zeros,
+        rebooted_s=zeros,
         cpus=np.array([node.cpus for node in nodes], dtype=np.int64),
         cpus_allocated=zeros,
         memory_bytes=np.array([node.memory_bytes for node in nodes], dtype=np.float64),

@@ -152,6 +152,8 @@ class NodeColumns:
     free: Ints  # GPUs that are healthy and unused, on nodes that are not draining
     draining: Bools  # nothing new may start there
     drained_since_s: Floats  # when steward drained it; NaN where somebody else did, or nobody
+    reset_s: Floats  # when steward last had GPUs of it reset, since it was drained
+    rebooted_s: Floats  # the same of restarts
     cpus: Ints
     cpus_allocated: Floats  # what its jobs asked for; a job on several nodes counts by its GPUs
     memory_bytes: Floats

@@ -56,7 +56,8 @@ def type_it(double: KubeDouble, found: ByHand) -> None:
         words = shlex.split(line)
         if words[:2] in (["kubectl", "cordon"], ["kubectl", "uncordon"]):
             closed = {"unschedulable": words[1] == "cordon" or None}
-            double.patch("nodes", "", words[2], {"spec": closed}, manager="kubectl")
+            untainted = {"taints": None} if "taint" in words else {}
+            double.patch("nodes", "", words[2], {"spec": closed | untainted}, manager="kubectl")
         elif words[0] == "echo":
             name = words[words.index("--raw") + 1].split("/")[-2]
             double.evict("bio", name, json.loads(words[1]))
@@ -122,7 +123,9 @@ def test_a_node_is_cordoned_by_hand_and_is_then_that_persons(double: KubeDouble)
     type_it(double, ours)
 
     assert (found.commands, theirs.possible) == (("kubectl cordon n1",), False)
-    assert ours.commands == ("kubectl uncordon n1",)
+    untaint = "kubectl taint nodes n1 steward.dev/drained-"
+    assert ours.commands == (f"kubectl uncordon n1 && {untaint}",)
+    assert "taints" not in double.named("nodes", "n1")["spec"]
     assert "unschedulable" not in double.named("nodes", "n1")["spec"]
 
 

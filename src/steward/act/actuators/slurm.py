@@ -35,6 +35,7 @@ from steward.model.actions import (
     Lend,
     Migrate,
     Preempt,
+    Reboot,
     Reprioritise,
     Resize,
     Resume,
@@ -156,8 +157,10 @@ class Slurm:
         rest = isinstance(self._slurm, RestControl)
         needed = Level.ADMINISTRATOR if rest else Level.OPERATOR  # who may reserve nodes, at least
         drains = self._rights is None or self._rights.at_least(needed)
+        administers = self._rights is None or self._rights.at_least(Level.ADMINISTRATOR)
         typed = () if rest else (Lend, CallBack, Migrate, RightSize)
-        can = (*jobs, *typed, *((Drain, Undrain) if drains else ()))
+        restarts = (Reboot,) if administers and not rest else ()
+        can = (*jobs, *typed, *((Drain, Undrain) if drains else ()), *restarts)
         return tuple(each for each in can if each not in self._refused)
 
     def _beside_rest(self) -> str:
@@ -230,7 +233,7 @@ class Slurm:
                 if isinstance(action, Lend):
                     return lending.lend(action, decision, now_s)
                 return lending.call_back(action, decision, now_s)
-            case Drain() | Undrain() as action:
+            case Drain() | Undrain() | Reboot() as action:
                 return self._node_plan(action, decision, rights)
             case action:
                 raise PermanentError(f"slurm cannot {action.type}", hint=_CANNOT)
@@ -316,9 +319,15 @@ class Slurm:
         job = self._notes.recalled(job, decision)
         return self._plans.start(job, decision, rights, t_s, top=top, rest_s=rest_s)
 
-    def _node_plan(self, action: Drain | Undrain, decision: Decision, rights: Rights) -> Plan:
+    def _node_plan(
+        self, action: Drain | Undrain | Reboot, decision: Decision, rights: Rights
+    ) -> Plan:
         drains, node = isinstance(action, Drain), self._slurm.node(action.node)
         administers = rights.at_least(Level.ADMINISTRATOR)
+        if isinstance(action, Reboot):
+            if not administers or isinstance(self._slurm, RestControl):
+                return failed(f"{rights.user} may not restart nodes, or not by slurmrestd")
+            return node_plans.reboot(node, decision)
         if administers and drains:
             return node_plans.drain(node, decision)
         reservations = self._reservations(rights)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from steward.act.slurm.plan import Plan, done, failed
+from steward.act.slurm.plan import Plan, begun, done, failed
 from steward.clients.slurm import changes
 from steward.clients.slurm.control import NodeEntry
 from steward.model.decision import Decision
 
-__all__ = ["OURS", "drain", "undrain"]
+__all__ = ["OURS", "drain", "reboot", "undrain"]
 
 OURS = "steward "  # how the reasons that steward sets begin
 LONGEST = 200
@@ -33,6 +33,21 @@ def undrain(node: NodeEntry, _: Decision) -> Plan:
     if not node.reason.startswith(OURS):
         return failed(f"node {node.name} was drained {_whose(node)}: that person brings it back")
     return done(f"node {node.name} takes jobs again", changes.resume_node(node.name))
+
+
+def reboot(node: NodeEntry, decision: Decision) -> Plan:
+    """Restart a node that steward drained. Slurm writes the reason over that of the drain."""
+    if node.reboots:
+        return begun(f"node {node.name} is being restarted")
+    if node.reason.startswith(f"{OURS}{decision.id}:"):
+        return done(f"node {node.name} was restarted, and is {node.state}")
+    if not node.drains or not node.reason.startswith(OURS):
+        return failed(f"node {node.name} is {node.state}, {_whose(node)}: not drained by steward")
+    if node.state != "drained":
+        return failed(f"node {node.name} is {node.state}: jobs run there still")
+    why = " ".join(decision.because.split())
+    reason = f"{OURS}{decision.id}: restarted; {why}"[:LONGEST]
+    return begun(f"node {node.name} is to be restarted", changes.reboot(node.name, reason))
 
 
 def _whose(node: NodeEntry) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import typer
 
 from steward.cli.health.checkpoints import checkpoints
+from steward.cli.health.diagnose import diagnose
 from steward.cli.health.explain import explain
 from steward.cli.health.forecast import forecast
 from steward.cli.health.report import report
 from steward.cli.health.scan import scan
 from steward.cli.health.spares import spares
+from steward.cli.health.watch import watch
 
 __all__ = ["app"]
 
@@ -23,3 +25,5 @@ app.command(name="explain")(explain)
 app.command(name="forecast")(forecast)
 app.command(name="spares")(spares)
 app.command(name="checkpoints")(checkpoints)
+app.command(name="diagnose")(diagnose)
+app.command(name="watch")(watch)

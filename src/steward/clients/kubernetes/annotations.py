@@ -26,6 +26,7 @@ from typing import Any
 __all__ = [
     "DECISION",
     "DOMAIN",
+    "DRAINED",
     "ELASTIC",
     "HELD",
     "HOLD",
@@ -41,6 +42,7 @@ __all__ = [
 
 DOMAIN = "steward.dev"
 DECISION = f"{DOMAIN}/decision"
+DRAINED = f"{DOMAIN}/drained"  # taint of a node that steward drained
 SAVES = f"{DOMAIN}/saves"
 HOLD = f"{DOMAIN}/hold"  # also the name of our scheduling gate
 HELD = f"{DOMAIN}/held"  # the server notes no manager of a field whose value stays the same

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steward.clients.kubernetes.annotations import DECISION, HOLD, DecisionNote
+from steward.clients.kubernetes.annotations import DECISION, DRAINED, HOLD, DecisionNote
 from steward.clients.kubernetes.api import Api
 from steward.clients.kubernetes.batch_job import BatchJob
 from steward.clients.kubernetes.calls import EVICT, PATCH_JOBS, PATCH_NODES, PATCH_PODS, ApiCall
@@ -88,12 +88,23 @@ def evict(pod: Pod, *, within_s: float | None = None) -> KubeChange:
 
 
 def patch_node(node: KubeNode, *, unschedulable: bool, mark: DecisionNote | None) -> KubeChange:
-    """Cordon a node with the decision noted on it, or uncordon it without one."""
+    """Cordon and taint a node with the decision noted on it, or take both off without one.
+
+    A cordon alone does not keep out pods that tolerate it, as those of every DaemonSet do, nor
+    says who set it to those who read taints. Taints of others stay as they are.
+    """
     meta = {"annotations": {DECISION: mark.text if mark else None}}
-    body = _body(node.version, node.uid, meta, {"unschedulable": unschedulable or None})
+    taints = [dict(each) for each in node.taints if each.get("key") != DRAINED]
+    if unschedulable:
+        taints.append({"key": DRAINED, "value": "true", "effect": "NoSchedule"})
+    spec = {"unschedulable": unschedulable or None, "taints": taints or None}
+    body = _body(node.version, node.uid, meta, spec)
     typed = f"kubectl patch node {node.name}"
     change = _patch(PATCH_NODES, f"/api/v1/nodes/{node.name}", body, typed)
-    return replace(change, by_hand=f"kubectl {'' if unschedulable else 'un'}cordon {node.name}")
+    by_hand = f"kubectl {'' if unschedulable else 'un'}cordon {node.name}"
+    if not unschedulable and any(each.get("key") == DRAINED for each in node.taints):
+        by_hand += f" && kubectl taint nodes {node.name} {DRAINED}-"
+    return replace(change, by_hand=by_hand)
 
 
 def shown(changes: Iterable[KubeChange]) -> str:

@@ -93,6 +93,7 @@ class KubeNode:
     devices: Mapping[str, int] = field(default_factory=dict)  # by resource name
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,7 @@ def node_from(raw: Mapping[str, Any]) -> KubeNode | None:
         devices=_devices([has]),
         labels={str(key): str(value) for key, value in labels.items()},
         annotations=annotations_of(meta),
+        taints=tuple(maps_in(spec, "taints")),
     )
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "exclude",
     "hold",
     "notify",
+    "reboot",
     "release",
     "requeue",
     "reserve",
@@ -115,6 +116,11 @@ def drain(node: str, reason: str) -> Command:
 def resume_node(node: str) -> Command:
     """Let jobs start on a node again."""
     return ("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+
+def reboot(node: str, reason: str) -> Command:
+    """Restart a node by Slurm's RebootProgram. A drained one stays drained."""
+    return ("scontrol", "reboot", f"reason={reason}", node)
 
 
 def reserve(name: str, node: str, user: str) -> Command:

@@ -118,6 +118,7 @@ class NodeEntry:
     state: str
     reason: str
     set_by: str
+    reboots: bool = False  # a restart was asked for, and is not over
 
     @property
     def drains(self) -> bool:
@@ -255,7 +256,10 @@ class SlurmControl:
             raise PermanentError(f"Slurm has no node {name}", hint="`sinfo -N` lists them")
         reason = "" if cells[2] == "none" else cells[2]
         state = cells[1].lower().rstrip("*~#!%$@^-+")
-        return NodeEntry(name=cells[0], state=state, reason=reason, set_by=cells[3])
+        reboots = any(mark in cells[1] for mark in "@^")
+        return NodeEntry(
+            name=cells[0], state=state, reason=reason, set_by=cells[3], reboots=reboots
+        )
 
     def asked_gpus(self, address: str) -> AskedGpus | None:
         """Return what GPUs a job asks for; None if it asks for none, or not in one plain field."""

@@ -45,9 +45,7 @@ class MoveOffDrained:
         found = {
             drained[node]: finding
             for finding in reversed(view.findings)
-            if finding.treatment is not None
-            and finding.treatment.action == "drain"
-            and (node := steps_of(finding.subject)[0]) in drained
+            if finding.keeps_out and (node := steps_of(finding.subject)[0]) in drained
         }
         return {row: each for row, each in found.items() if view.nodes.draining[row]}
 

@@ -35,11 +35,7 @@ class UndrainRecovered:
         return tuple(self._decisions(view))
 
     def _decisions(self, view: ClusterView) -> Iterator[Decision]:
-        troubled = {
-            steps_of(finding.subject)[0]
-            for finding in view.findings
-            if finding.treatment is not None and finding.treatment.action == "drain"
-        }
+        troubled = {steps_of(finding.subject)[0] for finding in view.findings if finding.keeps_out}
         since_s = view.nodes.drained_since_s
         for row in np.flatnonzero(view.nodes.draining & (view.t_s - since_s >= self.after_s)):
             node = NodeId(str(view.nodes.ids[row]))

@@ -17,6 +17,7 @@ from typing import get_args
 from steward.model.actions.call_back import CallBack
 from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
+from steward.model.actions.diagnose import Diagnose
 from steward.model.actions.drain import Drain
 from steward.model.actions.drain_instance import DrainInstance
 from steward.model.actions.end_copy import EndCopy
@@ -24,6 +25,7 @@ from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
 from steward.model.actions.move_job import MoveJob
 from steward.model.actions.preempt import Preempt
+from steward.model.actions.reboot import Reboot
 from steward.model.actions.recalibrate import Recalibrate
 from steward.model.actions.release import Release
 from steward.model.actions.reprioritise import Reprioritise
@@ -52,6 +54,7 @@ __all__ = [
     "Budget",
     "CallBack",
     "CapPower",
+    "Diagnose",
     "Drain",
     "DrainInstance",
     "EndCopy",
@@ -61,6 +64,7 @@ __all__ = [
     "MoveJob",
     "PlanningAction",
     "Preempt",
+    "Reboot",
     "Recalibrate",
     "Release",
     "Reprioritise",
@@ -88,6 +92,7 @@ ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
+    | Diagnose
     | Drain
     | DrainInstance
     | EndCopy
@@ -95,6 +100,7 @@ Action = (
     | Migrate
     | MoveJob
     | Preempt
+    | Reboot
     | Recalibrate
     | Release
     | Reprioritise

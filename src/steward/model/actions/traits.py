@@ -10,6 +10,7 @@ from steward.model.actions.checks import (
     gpus_unfit,
     job_claim,
     node_claim,
+    node_missing,
     not_queued,
 )
 from steward.model.finding import Finding
@@ -22,7 +23,7 @@ from steward.model.yardstick import RUN
 if TYPE_CHECKING:
     from steward.model.actions.preempt import Preempt
 
-__all__ = ["OnJob", "OnNoJob", "OnNode", "StartsJob", "node_gpus"]
+__all__ = ["OnJob", "OnNoJob", "OnNode", "StartsJob", "node_gpus", "node_unready"]
 
 
 class _HasJob(Protocol):
@@ -127,3 +128,14 @@ def node_gpus(finding: Finding, view: ClusterView) -> tuple[NodeId, tuple[GpuId,
     name = steps_of(finding.subject)[0]
     node = next((each for each in view.cluster.nodes if each.id == name), None)
     return None if node is None else (node.id, tuple(gpu.id for gpu in node.gpus))
+
+
+def node_unready(node: NodeId, view: ClusterView) -> str:
+    """Return why a node cannot be restarted or tested: it has to be drained and empty."""
+    if reason := node_missing(node, view):
+        return reason
+    if not view.is_draining(node):
+        return f"node {node} is in service"
+    row = view.node_row[node]
+    used = bool((view.gpus.users[view.gpus.node == row] > 0).any())
+    return f"jobs run on node {node} still" if used else ""

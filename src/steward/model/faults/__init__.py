@@ -10,6 +10,7 @@ from steward.model.faults.accounting import (
     NodeSpell,
     NodeUse,
 )
+from steward.model.faults.case import FaultCase
 from steward.model.faults.fault import Episode, Fault, FaultKind, Incident
 from steward.model.faults.gpus import (
     GpuSighting,
@@ -33,6 +34,7 @@ __all__ = [
     "Blackout",
     "Episode",
     "Fault",
+    "FaultCase",
     "FaultKind",
     "GpuSighting",
     "GpuStay",

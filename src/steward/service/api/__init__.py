@@ -11,6 +11,7 @@ from steward.service.api.ask import ask_routes
 from steward.service.api.cluster import cluster_routes
 from steward.service.api.decisions import decision_routes
 from steward.service.api.findings import finding_routes
+from steward.service.api.fleet_health import fleet_health_routes
 from steward.service.api.health import health_routes
 from steward.service.api.jobs import job_routes
 from steward.service.api.journal import journal_routes
@@ -54,6 +55,7 @@ def api_routes(  # noqa: PLR0913 - what the routes are made of
         cluster_routes(live_state),
         node_routes(live_state),
         gpu_routes(live_state),
+        fleet_health_routes(live_state),
         finding_routes(live_state),
         rule_routes(live_state),
         decision_routes(live_state),

@@ -25,6 +25,7 @@ from steward.service.pages.decisions import decision_page, decisions_page
 from steward.service.pages.fabric import fabric_page
 from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
+from steward.service.pages.health import health_page
 from steward.service.pages.jobs import JobReader, job_page, jobs_page
 from steward.service.pages.lab import lab_page
 from steward.service.pages.names import (
@@ -108,6 +109,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook, questions: Questions) -> tuple[_Pa
         _Page("/nodes", "/nodes", "Nodes", lambda visit, _: nodes_page(visit)),
         _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
         _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
+        _Page("/health", "/health", "Health", lambda visit, _: health_page(visit)),
         _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
         _Page("/fabric", "/fabric", "Fabric", lambda visit, _: fabric_page(visit)),
         _Page("/plan", "/plan", "Plan", lambda visit, _: plan_page(visit, outlook)),

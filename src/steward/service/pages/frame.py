@@ -29,6 +29,7 @@ PAGES = (
     ("/", "Cluster", "grid_view"),
     ("/jobs", "Jobs", "play_circle"),
     ("/nodes", "Nodes", "dns"),
+    ("/health", "Health", "monitor_heart"),
     ("/serving", "Serving", "bolt"),
     ("/fabric", "Fabric", "hub"),
     ("/plan", "Plan", "route"),

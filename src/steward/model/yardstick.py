@@ -17,6 +17,7 @@ __all__ = [
     "RETURN_TIME",
     "RUN",
     "SERVICE",
+    "STALL",
     "STOP_COST",
     "WAITING",
     "YARDSTICKS",
@@ -55,6 +56,7 @@ EFFECT = "effect"
 DEADLINES = "deadlines"
 GPU_TIME = "gpu-time"
 PLANS = "plans"
+STALL = "stall"
 
 _ALL = (
     Yardstick(
@@ -123,6 +125,12 @@ _ALL = (
         unit="USD",
         text="money and lateness that a job was spared, against what was forecast where it was",
         comparison=ComparedWith.COUNTERFACTUAL,
+    ),
+    Yardstick(
+        name=STALL,
+        unit="seconds",
+        text="time that a process waited less for its memory, moves counted against it",
+        comparison=ComparedWith.BEFORE_AFTER,
     ),
 )
 YARDSTICKS: Mapping[str, Yardstick] = MappingProxyType({each.name: each for each in _ALL})

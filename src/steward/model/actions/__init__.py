@@ -17,13 +17,16 @@ from typing import get_args
 from steward.model.actions.call_back import CallBack
 from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
+from steward.model.actions.demote import Demote
 from steward.model.actions.drain import Drain
 from steward.model.actions.drain_instance import DrainInstance
 from steward.model.actions.end_copy import EndCopy
 from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
 from steward.model.actions.move_job import MoveJob
+from steward.model.actions.pin import Pin
 from steward.model.actions.preempt import Preempt
+from steward.model.actions.promote import Promote
 from steward.model.actions.recalibrate import Recalibrate
 from steward.model.actions.reprioritise import Reprioritise
 from steward.model.actions.reset import Reset
@@ -42,6 +45,7 @@ from steward.model.actions.undrain import Undrain
 
 __all__ = [
     "ACTIONS",
+    "MEMORY_ACTIONS",
     "OPERATORS",
     "PLANNING_ACTIONS",
     "SERVING_ACTIONS",
@@ -49,14 +53,18 @@ __all__ = [
     "Budget",
     "CallBack",
     "CapPower",
+    "Demote",
     "Drain",
     "DrainInstance",
     "EndCopy",
     "Lend",
+    "MemoryAction",
     "Migrate",
     "MoveJob",
+    "Pin",
     "PlanningAction",
     "Preempt",
+    "Promote",
     "Recalibrate",
     "Reprioritise",
     "Reset",
@@ -76,18 +84,22 @@ __all__ = [
     "domain_of",
 ]
 
+MemoryAction = Demote | Pin | Promote
 PlanningAction = EndCopy | MoveJob | Recalibrate | StartCampaign
 ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
+    | Demote
     | Drain
     | DrainInstance
     | EndCopy
     | Lend
     | Migrate
     | MoveJob
+    | Pin
     | Preempt
+    | Promote
     | Recalibrate
     | Reprioritise
     | Reset
@@ -107,6 +119,7 @@ Action = (
 ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
+MEMORY_ACTIONS: tuple[type[MemoryAction], ...] = get_args(MemoryAction)
 PLANNING_ACTIONS: tuple[type[PlanningAction], ...] = get_args(PlanningAction)
 SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
 
@@ -118,4 +131,6 @@ def domain_of(action: Action) -> str:
     """
     if isinstance(action, PLANNING_ACTIONS):
         return "planning"
+    if isinstance(action, MEMORY_ACTIONS):
+        return "memory"
     return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

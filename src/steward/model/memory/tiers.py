@@ -31,7 +31,7 @@ class MoveCosts:
 
     move_s: float = 1.0e-6  # unmap, flush and map one page, in a batch
     fault_s: float = 0.7e-6  # a minor fault: hint faults of AutoNUMA and TPP
-    watch_s: float = 2.0e-8  # one touched page in an epoch whose accessed bits are read
+    watch_s: float = 2.0e-9  # a page walk for one touched page whose accessed bit was cleared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,9 +119,9 @@ def _first_table(discount: float) -> Floats:
 class PageReuse:
     """The table of classes, and the state of each page. Rows are those of the view."""
 
-    discount: float = 0.97  # of accesses one epoch later
-    fade: float = 0.97  # of evidence, by epoch
-    rate_fade: float = 0.9
+    discount: float = 0.985  # of accesses one epoch later
+    fade: float = 0.9  # of evidence, by epoch
+    rate_fade: float = 0.8
     name: str = "page-reuse"
     _table: Floats = field(init=False)
     _expected: Floats = field(init=False)

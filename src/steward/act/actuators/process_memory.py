@@ -128,9 +128,7 @@ class NodeMemory:
         _check_process(action)
         node = self._node[type(action)]
         addresses = [
-            address
-            for start, end in action.blocks
-            for address in range(start, end, mmap.PAGESIZE)
+            address for start, end in action.blocks for address in range(start, end, mmap.PAGESIZE)
         ]
         try:
             status = move_pages(action.pid, addresses, [node] * len(addresses))

@@ -49,7 +49,9 @@ class Demote(OnBlocks):
         wanted = sum(end - start for start, end in self.blocks)
         free = moment.snapshot.swap_free_bytes
         if free < wanted:
-            return f"{self.far} has {free / 2**20:.0f} MiB free, and {wanted / 2**20:.0f} are needed"
+            return (
+                f"{self.far} has {free / 2**20:.0f} MiB free, and {wanted / 2**20:.0f} are needed"
+            )
         return OnBlocks.unmet_in(self, moment)
 
     def seems_done_in(self, moment: MemoryMoment) -> bool:

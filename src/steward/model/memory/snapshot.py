@@ -36,6 +36,7 @@ class MemorySnapshot:
     tracked_share: float = 0.0  # of blocks whose written pages are told
     page_bytes: int = 4096
     swap_free_bytes: int = 0
+    major_faults: int = 0  # since the process started: pages that were read from swap or a file
     problem: str = ""
 
     @property

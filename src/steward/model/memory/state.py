@@ -18,6 +18,9 @@ from steward.model.memory.view import LinkState, MemoryView, Moves
 
 __all__ = ["MemoryState"]
 
+# What was read back is in the swap cache, and shown as swapped until it is touched.
+FETCHED_FOR_S = 30.0
+
 _NOTHING_YET = MemorySnapshot(t_s=0.0, pid=0, started_s=0.0, name="", problem="nothing was read")
 
 
@@ -38,6 +41,7 @@ class MemoryState:
         self._reserved: frozenset[str] = frozenset()
         self._promoted: list[int] = []  # first addresses, since the last moment
         self._demoted: list[int] = []
+        self._fetched_s: dict[int, float] = {}  # first addresses: when they were promoted
         self._view: MemoryView | None = None
         self._epoch = 0
         self._fresh = False
@@ -60,6 +64,7 @@ class MemoryState:
         self._row_of = {}
         self._idle = np.zeros(0, np.int32)
         self._pinned, self._promoted, self._demoted = set(), [], []
+        self._fetched_s = {}
         self._view, self._epoch = None, 0
 
     def apply(self, decision: Decision, receipt: Receipt) -> None:
@@ -69,8 +74,11 @@ class MemoryState:
         match decision.action:
             case Promote(blocks=blocks):
                 self._promoted += [start for start, _ in blocks]
+                self._fetched_s |= dict.fromkeys((start for start, _ in blocks), receipt.t_s)
             case Demote(blocks=blocks):
                 self._demoted += [start for start, _ in blocks]
+                for start, _ in blocks:
+                    self._fetched_s.pop(start, None)
             case Pin(blocks=blocks, pinned=True):
                 self._pinned |= {start for start, _ in blocks}
             case Pin(blocks=blocks):
@@ -114,6 +122,10 @@ class MemoryState:
         used = np.zeros(count, np.int32)
         at = np.array(places, np.int64)
         tier[at] = np.where(snapshot.present >= snapshot.swapped, 0, 1)
+        self._fetched_s = {
+            start: s for start, s in self._fetched_s.items() if t_s - s <= FETCHED_FOR_S
+        }
+        tier[[self._row_of[start] for start in self._fetched_s if start in self._row_of]] = 0
         tier[at[(snapshot.present + snapshot.swapped) == 0]] = -1
         idle = np.concatenate((self._idle, np.zeros(count - len(self._idle), np.int32)))
         if self._fresh:

@@ -35,7 +35,7 @@ class Background:
         return cls(share=np.zeros(1), slot_s=1.0)
 
     @classmethod
-    def drawn(  # noqa: PLR0913 - what a load is drawn from
+    def drawn(
         cls,
         mean_share: float,
         *,

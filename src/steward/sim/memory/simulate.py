@@ -131,15 +131,19 @@ def simulate(
 
 
 def warm_up() -> None:
-    """Compile the simulator, or load what an earlier process compiled."""
-    from steward.decide.memory import PAGE_POLICIES  # noqa: PLC0415 - a policy to run with
+    """Compile the simulator and what estimates, or load what an earlier process compiled."""
+    from steward.decide.memory import PAGE_POLICIES  # noqa: PLC0415 - policies to run with
+    from steward.learn.estimators.pages.migration import PageMigration  # noqa: PLC0415
     from steward.model.memory.tiers import Tier  # noqa: PLC0415
 
-    keys = np.arange(8, dtype=np.int64)
-    tiny = trace_of("tiny", keys, np.zeros(8))
+    keys = np.arange(16, dtype=np.int64) % 4
+    tiny = trace_of("tiny", keys, np.zeros(16))
     near = Tier(name="near", latency_s=1e-7, pages=2)
     far = Tier(name="far", latency_s=1e-6, pages=16, linked=True)
-    simulate(tiny, MemorySystem(tiers=(near, far)), PAGE_POLICIES["none"](), epoch_accesses=2)
+    system = MemorySystem(tiers=(near, far))
+    for name in ("tpp", "indigo"):
+        estimator = PageMigration()
+        simulate(tiny, system, PAGE_POLICIES[name](), estimator=estimator, epoch_accesses=2)
 
 
 def _check(trace: AccessTrace, system: MemorySystem, epoch_accesses: int) -> None:

@@ -44,7 +44,9 @@ class ProcessPages:
     registered its memory, written pages are told; else what was referenced, by mapping.
     """
 
-    def __init__(self, pid: int, *, proc: Path = Path("/proc"), block_bytes: int = BLOCK_BYTES):
+    def __init__(
+        self, pid: int, *, proc: Path = Path("/proc"), block_bytes: int = BLOCK_BYTES
+    ) -> None:
         found = ProcessTable(proc).one(pid)
         if found is None:
             raise StewardError(f"there is no process {pid}", hint="look at `ps`")
@@ -109,6 +111,7 @@ class ProcessPages:
             tracked_share=float(tracked.mean()) if len(tracked) else 0.0,
             page_bytes=self._page_bytes,
             swap_free_bytes=_swap_free_bytes(self._proc),
+            major_faults=self._major_faults(),
         )
 
     def _of(
@@ -147,8 +150,14 @@ class ProcessPages:
             self._starts, np.array([each.start for each in self._mappings], np.uint64)
         )
         ends = [*edges[1:].tolist(), len(self._starts)]
-        rows = [slice(a, b) for a, b in zip(edges.tolist(), ends, strict=True)] if len(edges) else []
+        rows = (
+            [slice(a, b) for a, b in zip(edges.tolist(), ends, strict=True)] if len(edges) else []
+        )
         return list(zip(self._mappings, rows, strict=True))
+
+    def _major_faults(self) -> int:
+        cells = (self._proc / str(self.pid) / "stat").read_bytes().rpartition(b") ")[2].split()
+        return int(cells[9]) if len(cells) > 9 else 0
 
     def _gone(self) -> bool:
         """Return whether the process ended, or its number is another's by now."""
@@ -171,5 +180,3 @@ def _swap_free_bytes(proc: Path) -> int:
         if line.startswith(b"SwapFree:"):
             return int(line.split()[1]) * 1024
     return 0
-
-

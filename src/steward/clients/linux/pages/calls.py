@@ -12,7 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLD", "PAGEOUT", "WILLNEED", "move_pages", "process_madvise", "register", "userfaultfd"]
+__all__ = [
+    "COLD",
+    "PAGEOUT",
+    "WILLNEED",
+    "move_pages",
+    "process_madvise",
+    "register",
+    "userfaultfd",
+]
 
 COLD, PAGEOUT, WILLNEED = 20, 21, 3  # advice of madvise(2)
 PAGE_BYTES = mmap.PAGESIZE

@@ -48,10 +48,7 @@ class Kdamond:
 
 def read_kdamonds(folder: Path = DAMON) -> list[Kdamond]:
     """Return the monitoring threads that there are; files that cannot be read count as nothing."""
-    return [
-        _kdamond(each)
-        for each in _numbered(folder / "kdamonds")
-    ]
+    return [_kdamond(each) for each in _numbered(folder / "kdamonds")]
 
 
 def availability(folder: Path = DAMON) -> Availability:

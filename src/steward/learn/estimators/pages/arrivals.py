@@ -18,6 +18,7 @@ class PageArrivals:
     """How many pages are new in an epoch, and how often they are accessed from then on."""
 
     fade: float = 0.8  # of what was seen, by epoch
+    peak_fade: float = 0.95  # of the most new pages: they come in bursts, and room keeps
     saved_fade: float = 0.95
     pages: float = 0.0
     accesses: float = 0.0
@@ -38,7 +39,7 @@ class PageArrivals:
         new = view.touched[~self._known[view.touched]].astype(np.int64)
         self._known[new] = True
         kept = self.fade if self._epochs else 0.0
-        self.pages = kept * self.pages + (1.0 - kept) * len(new)
+        self.pages = max(float(len(new)), self.peak_fade * self.pages)
         if len(new):
             later = float((view.count[new] - 1).mean() + expected[new].mean())
             self.accesses = kept * self.accesses + (1.0 - kept) * max(0.0, later)

@@ -55,7 +55,9 @@ class BlockMigration:
             self._column(ARM_DRAWS, arms.drawn),
         )
 
-    def _column(self, quantity: str, mid: Floats, deviation: Floats | None = None) -> ForecastColumn:
+    def _column(
+        self, quantity: str, mid: Floats, deviation: Floats | None = None
+    ) -> ForecastColumn:
         half = np.zeros(len(mid)) if deviation is None else deviation
         return ForecastColumn(
             about=About.WHOLE,

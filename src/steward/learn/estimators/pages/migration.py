@@ -57,7 +57,7 @@ class PageMigration:
     _open: deque[_Open] = field(default_factory=deque)
     _by: NDArray[np.int64] = field(init=False)  # epoch of the decision that moved a page last
     _contexts: Floats = field(init=False)
-    _learned: int = 0
+    saved_s: float = 0.0  # by what was moved so far, less what it cost
 
     def __post_init__(self) -> None:
         self._arms = [self._fresh() for _ in ARMS]
@@ -104,6 +104,7 @@ class PageMigration:
         gained = np.bincount(places, weights=sign * view.count[rows] * saved_s, minlength=size)
         for each in self._open:
             each.net_s += float(gained[each.epoch - first])
+            self.saved_s += float(gained[each.epoch - first])
             each.stall_s += base_s
 
     def _close(self, done: _Open) -> None:
@@ -113,7 +114,6 @@ class PageMigration:
         context = done.context
         # What the rule predicts is the prior: learned is by how much it is wrong.
         self._arms[done.arm].add(context, float(np.clip(reward, -1.0, 1.0)) - context[0])
-        self._learned += 1
 
     def took(self, view: MemoryView, moves: Moves) -> None:
         """Take note of what was moved after this moment."""
@@ -124,6 +124,7 @@ class PageMigration:
         if not count:
             return
         cost_s = count * move_cost_s(view)
+        self.saved_s -= cost_s
         context = self._contexts[arm].copy()
         self._open.append(
             _Open(epoch=view.epoch, arm=arm, context=context, net_s=-cost_s, room=moves.room)

@@ -3,8 +3,9 @@
 Two traces of chat services on simulated H200 servers of an 8B model: Mooncake with its recorded
 prompt blocks (real), and Azure's lengths and arrivals with shared system prompts that are made up.
 Compared are no offload, LRU, and our values (expected uses by the page estimator), with the same
-room: host memory of each server, and remote memory behind a link of 100 Gbit/s of which others use
-half. A block of 512 tokens is 64 MiB here: 1.3 ms from the host (50 GB/s), 10.7 ms from remote.
+room: host memory of each server, and remote memory behind a link of 400 Gbit/s of which others use
+half. A block of 512 tokens is 64 MiB here: 1.3 ms from the host (50 GB/s), 2.7 ms from remote. All
+compute a block again where that is faster than fetching it.
 
 A hit is a prompt token that was not computed. Settings come from the first half of Mooncake; what is
 reported is its second half, and Azure.
@@ -32,9 +33,9 @@ from steward.sim.serving.simulate import Fleet, simulate, warm_up
 from steward.sim.serving.traces import read_requests
 
 TOKEN_BYTES = 131_072  # keys and values of an 8B model with grouped queries, in 16 bits
-HOST_BYTES_PER_S, REMOTE_BYTES_PER_S = 50e9, 6.25e9
-HOST_GIB, REMOTE_GIB = 16, 64
-INSTANCES = 4
+HOST_BYTES_PER_S, REMOTE_BYTES_PER_S = 50e9, 25e9
+HOST_GIB, REMOTE_GIB = 32, 128
+INSTANCES = 8
 RESAMPLED = 2000
 
 

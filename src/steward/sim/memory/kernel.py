@@ -322,19 +322,27 @@ def _after(state: PageState, page: int, tier: int) -> None:
     if mode == FAULT_MODE:
         return  # far pages are promoted at faults
     if state.used[0] >= state.room[0]:
-        if mode == LFU_MODE:
-            victim = _least_frequent(state)
-            if state.frequency[victim] >= state.frequency[page]:
-                return
-        elif mode == TWO_QUEUE_MODE:
-            victim = _two_queue_victim(state)
-        else:
-            victim = state.newer[len(state.tier)]
+        victim = _victim(state, page)
         if victim < 0 or not _demote_for(state, victim):
             return
     first = mode == TWO_QUEUE_MODE and not _is_ghost(state, page)
     _promote(state, page)
     _append(state, page, first)
+
+
+@njit
+def _victim(state: PageState, page: int) -> int:
+    """Return the near page that makes way for a far one, -1 where none should."""
+    mode = state.limits[MODE]
+    if mode == LFU_MODE:
+        victim = _least_frequent(state)
+        if victim >= 0 and state.frequency[victim] >= state.frequency[page]:
+            return -1
+        return victim
+    if mode == TWO_QUEUE_MODE:
+        return _two_queue_victim(state)
+    oldest = state.newer[len(state.tier)]
+    return int(oldest) if oldest < len(state.tier) else -1
 
 
 @njit

@@ -122,9 +122,8 @@ def simulate(
     load = background or Background.quiet()
     began_s = time.process_time()
     world = _World.of(trace, system, policy, load)
-    rows = []
-    for until in range(epoch_accesses, len(trace), epoch_accesses):
-        rows.append(world.epoch(until, policy, estimator))
+    ends = range(epoch_accesses, len(trace), epoch_accesses)
+    rows = [world.epoch(until, policy, estimator) for until in ends]
     run(world.state, len(trace))
     cpu_s = time.process_time() - began_s
     return world.result(trace, policy.name, rows, cpu_s)

@@ -125,23 +125,32 @@ def _least(state: ServingState, blocks: NDArray[np.int64]) -> int:
 
 @njit
 def fetch(state: ServingState, i: int, r: int, hits: int) -> int:
-    """Return how many prefix blocks after the first `hits` come back from host or remote memory."""
+    """Return how many prefix blocks after the first `hits` come back from host or remote memory.
+
+    Where that takes longer than computing a block again, it is computed again.
+    """
     tokens = state.limits[PREFIX_TOKENS]
     if tokens == 0 or state.kv_host.shape[1] == 0:
         return 0
     start = state.prefix_start[r]
     count = min(state.prefix_start[r + 1] - start, (state.prompt[r] - 1) // tokens)
     at = hits
+    again_s = tokens * state.coefficient[state.type[i], 2]
     while at < count:
         block = state.prefix_ids[start + at]
         if state.users[i, block] < 0:
-            if state.kv_at_host[i, block] > 0:
+            if state.kv_at_host[i, block] > 0 and state.kv_costs[0] < again_s:
                 state.kv_load_s[i] += state.kv_costs[0]
                 state.kv_counts[KV_FROM_HOST] += 1
-            elif len(state.kv_remote) > 0 and state.kv_at_remote[block] > 0:
+            elif _is_remote(state, block) and state.kv_costs[1] < again_s:
                 state.kv_load_s[i] += state.kv_costs[1]
                 state.kv_counts[KV_FROM_REMOTE] += 1
             else:
                 break
         at += 1
     return at - hits
+
+
+@njit
+def _is_remote(state: ServingState, block: int) -> bool:
+    return bool(len(state.kv_remote) > 0 and state.kv_at_remote[block] > 0)

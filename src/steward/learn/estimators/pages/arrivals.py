@@ -41,8 +41,8 @@ class PageArrivals:
         kept = self.fade if self._epochs else 0.0
         self.pages = max(float(len(new)), self.peak_fade * self.pages)
         if len(new):
-            later = float((view.count[new] - 1).mean() + expected[new].mean())
-            self.accesses = kept * self.accesses + (1.0 - kept) * max(0.0, later)
+            each = float(view.count[new].mean() + expected[new].mean())
+            self.accesses = kept * self.accesses + (1.0 - kept) * each
         self.trapped = kept * self.trapped + (1.0 - kept) * view.trapped
         self._measure(view)
         self._epochs += 1

@@ -32,6 +32,7 @@ from steward.service.pages.names import (
     node_name,
     rule_name,
 )
+from steward.service.pages.memory import memory_page
 from steward.service.pages.planning import plan_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page
@@ -103,6 +104,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook) -> tuple[_Page, ...]:
         _Page("/nodes/{node}", "/nodes", "Node", _node, node_name),
         _Page("/gpus/{gpu:path}", "/nodes", "GPU", _gpu, gpu_name),
         _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
+        _Page("/memory", "/memory", "Memory", lambda visit, _: memory_page(visit)),
         _Page("/plan", "/plan", "Plan", lambda visit, _: plan_page(visit, outlook)),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),

@@ -30,6 +30,7 @@ PAGES = (
     ("/jobs", "Jobs", "play_circle"),
     ("/nodes", "Nodes", "dns"),
     ("/serving", "Serving", "bolt"),
+    ("/memory", "Memory", "memory"),
     ("/plan", "Plan", "route"),
     ("/findings", "Findings", "search"),
     ("/rules", "Rules", "fact_check"),

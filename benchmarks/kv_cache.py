@@ -118,7 +118,9 @@ def bars_of(results: Mapping[str, Any]) -> list[dict[str, Any]]:
         ours, lru, none = rows["ours"], rows["lru"], rows["none"]
         bars += [
             bar(f"{name}: hit share against LRU", ours["hit_share"] - lru["hit_share"], ">=", 0.0),
-            bar(f"{name}: hit share against none", ours["hit_share"] - none["hit_share"], ">=", 0.0),
+            bar(
+                f"{name}: hit share against none", ours["hit_share"] - none["hit_share"], ">=", 0.0
+            ),
             bar(
                 f"{name}: mean TTFT against LRU",
                 ours["ttft_mean_s"][1] / lru["ttft_mean_s"][1],

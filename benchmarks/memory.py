@@ -32,7 +32,7 @@ from steward.sim.memory.runs import RunOptions, background_of, system_of, trace_
 from steward.sim.memory.simulate import MemoryRun, simulate, warm_up
 
 SEEDS = 20
-FEW_SEEDS = 5  # for rivals that are far behind
+FEW_SEEDS = 3  # for rivals that are far behind, and fixed arms
 FIRST_SEED = 1000
 TUNING_SEED = 7
 LOADS = (0.0, 0.4, 0.8)
@@ -100,7 +100,9 @@ def tuned(case: Case) -> dict[str, tuple[Plugs, str]]:
     """Return rivals at their best setting on this very trace, under a middle load."""
     found = {}
     for name in SCANNING:
-        share = min(SCAN_SHARES, key=lambda each: case.run(scanning(name, each), TUNING_SEED).stall_s)
+        share = min(
+            SCAN_SHARES, key=lambda each: case.run(scanning(name, each), TUNING_SEED).stall_s
+        )
         found[name] = scanning(name, share), f"scan share 1/{1 / share:.0f}"
     arm = min(range(1, len(ARMS)), key=lambda each: case.run(fixed(each), TUNING_SEED).stall_s)
     found["best fixed arm"] = fixed(arm), ARMS[arm].name
@@ -109,15 +111,13 @@ def tuned(case: Case) -> dict[str, tuple[Plugs, str]]:
     return found
 
 
-def compared(
-    case: Case, seeds: int, settings: Mapping[str, tuple[Plugs, str]]
-) -> dict[str, Any]:
+def compared(case: Case, seeds: int, settings: Mapping[str, tuple[Plugs, str]]) -> dict[str, Any]:
     """Return the runs of all policies on one case."""
     plugs: dict[str, Plugs] = {"none": plain("none"), "indigo": indigo}
     plugs |= {name: plain(name) for name in CACHES}
     plugs |= {name: made for name, (made, _) in settings.items()}
     notes = {name: text for name, (_, text) in settings.items()}
-    few = {"autonuma", "autonuma-tiering", *CACHES}
+    few = {"autonuma", "autonuma-tiering", "best fixed arm", *CACHES}
     stalls, moved = {}, {}
     for name, each in plugs.items():
         count = min(seeds, FEW_SEEDS) if name in few else seeds

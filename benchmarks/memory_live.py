@@ -85,7 +85,12 @@ def main() -> None:
     bars = [
         bar("pages of the process that are wrong after all moves", results["wrong_pages"], "==", 0),
         bar("page moves", done, ">=", MOVES if size >= 1 << 32 else 1),
-        bar("CPU share of watching, ten turns a second", results["watching"]["cpu_share"], "<=", 0.05),
+        bar(
+            "CPU share of watching, ten turns a second",
+            results["watching"]["cpu_share"],
+            "<=",
+            0.05,
+        ),
     ]
     finish("memory_live", results, bars)
 
@@ -174,9 +179,7 @@ def loop(child: Child, autonomy: Autonomy) -> dict[str, float]:
     """
     seconds = 10.0
     with tempfile.TemporaryDirectory() as folder:
-        options = WatchOptions(
-            pid=child.pid, near_bytes=child.size * 3 // 4, autonomy=autonomy
-        )
+        options = WatchOptions(pid=child.pid, near_bytes=child.size * 3 // 4, autonomy=autonomy)
         journal = f"sqlite:///{folder}/journal.sqlite"
         watch = MemoryWatch(options, Path(folder), journal, clock=WallClock())
         for _ in range(5):

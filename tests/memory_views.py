@@ -81,7 +81,9 @@ def snapshot(
     )
 
 
-def moment_of(seen: MemorySnapshot, *, near: int = 4, state: MemoryState | None = None) -> MemoryMoment:
+def moment_of(
+    seen: MemorySnapshot, *, near: int = 4, state: MemoryState | None = None
+) -> MemoryMoment:
     from steward.model.event import Observation
 
     folded = state or MemoryState(blocks_system(near))

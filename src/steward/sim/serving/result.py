@@ -36,7 +36,9 @@ class ServingRun:
     steps: int
     calls: int  # of the dispatcher
     cpu_s: float
-    offloaded: Mapping[str, int] = field(default_factory=dict)  # prefix blocks, where there is a tier
+    offloaded: Mapping[str, int] = field(
+        default_factory=dict
+    )  # prefix blocks, where there is a tier
 
     @property
     def ttft_s(self) -> Floats:

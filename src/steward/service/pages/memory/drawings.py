@@ -54,7 +54,10 @@ def memory_figures(status: Status) -> Markup:
     saved_s = _number(status, "estimated_saved_s")
     measured_s = _number(status, "measured_saved_s")
     hot, far = int(_number(status, "hot_blocks")), int(_number(status, "hot_far_blocks"))
-    promoted, demoted = int(_number(status, "promoted_blocks")), int(_number(status, "demoted_blocks"))
+    promoted, demoted = (
+        int(_number(status, "promoted_blocks")),
+        int(_number(status, "demoted_blocks")),
+    )
     tracked = _number(status, "tracked_share")
     return join(
         tile("Near", _size(status, "near_bytes"), f"of {_limit(status)} allowed"),
@@ -89,7 +92,9 @@ def tier_bar(status: Status) -> Markup:
     ]
     words = ", ".join(f"{name} {size / whole:.0%}" for name, size, _ in parts)
     pinned = int(_number(status, "pinned_blocks"))
-    text = f"{words}; {pinned:,} blocks pinned, {_number(status, 'huge_pages_share'):.0%} huge pages"
+    text = (
+        f"{words}; {pinned:,} blocks pinned, {_number(status, 'huge_pages_share'):.0%} huge pages"
+    )
     return join(tag("div", *bar, role="img", aria_label=words), tag("p", text))
 
 

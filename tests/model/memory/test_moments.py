@@ -34,7 +34,7 @@ def done(state: MemoryState, action: object, *, result: str = "done", t_s: float
         check_after_s=1.0,
         tenant=TenantId(""),
     )
-    state.apply(decision, Receipt(decision=decision.id, t_s=t_s, result=result, gpus=()))  # type: ignore[arg-type]
+    state.apply(decision, Receipt(decision=decision.id, t_s=t_s, result=result, gpus=(), text=""))  # type: ignore[arg-type]
 
 
 def test_a_block_is_where_most_of_it_is() -> None:
@@ -134,7 +134,7 @@ def test_actions_need_the_same_process_and_mapped_blocks() -> None:
     assert moment.unmet(act(Promote, FIRST)) == ""
     assert "has ended" in moment.unmet(act(Promote, FIRST, process="7@5"))
     assert "1 block of it are not mapped" in moment.unmet(act(Promote, FIRST + BLOCK))
-    assert "not about memory" in moment.unmet(Drain(node=NodeId("n1")))
+    assert "not about memory" in moment.unmet(Drain(node=NodeId("n1"), gpus=()))
     assert "something else" in act(Promote, FIRST).unmet(None)  # type: ignore[attr-defined]
 
 
@@ -167,7 +167,7 @@ def test_what_seems_done_is_seen_in_the_tiers() -> None:
     assert not moment.may_be_done(act(Promote, FIRST + BLOCK))
     assert moment.may_be_done(act(Demote, FIRST + BLOCK))
     assert not moment.may_be_done(act(Demote, FIRST))
-    assert not moment.may_be_done(Drain(node=NodeId("n1")))
+    assert not moment.may_be_done(Drain(node=NodeId("n1"), gpus=()))
     assert not act(Demote, FIRST).may_be_done(None)  # type: ignore[attr-defined]
 
 

@@ -168,8 +168,10 @@ def _fault(fault: OSError, pid: int) -> PermanentError | TemporaryError:
     if fault.errno in _REFUSED:
         hint = "moving pages of other users' processes needs CAP_SYS_NICE and CAP_SYS_PTRACE"
         return PermanentError("this user may not move its pages", where=where, hint=hint)
-    if fault.errno in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM, errno.EINTR):
+    if fault.errno in (errno.EAGAIN, errno.EBUSY, errno.EINTR):
         return TemporaryError((fault.strerror or str(fault)).lower(), where=where)
+    if fault.errno == errno.ENOMEM:  # of madvise
+        return PermanentError("blocks of it are not mapped any more", where=where)
     if fault.errno in (errno.ENODEV, errno.EINVAL):
         hint = "look at /sys/devices/system/node and at the block's mapping"
         return PermanentError("its pages cannot be moved there", where=where, hint=hint)

@@ -24,6 +24,7 @@ PAGES = {
     "/": "GPUs",
     "/nodes": "Nodes",
     "/serving": "No gateway is configured",
+    "/memory": "No process is watched",
     "/findings": "Findings",
     "/decisions": "Decisions",
     "/patterns": "Patterns in the newest telemetry",

@@ -27,6 +27,7 @@ from steward.cli import (
     kubernetes,
     lab,
     learn,
+    memory,
     notify,
     observe,
     report,
@@ -167,6 +168,7 @@ app.add_typer(lab.app, name="lab", cls=FullHelpGroup)
 app.add_typer(learn.app, name="learn", cls=FullHelpGroup)
 app.add_typer(serve.app, name="serve", cls=FullHelpGroup)
 app.add_typer(fabric.app, name="fabric", cls=FullHelpGroup)
+app.add_typer(memory.app, name="memory", cls=FullHelpGroup)
 app.add_typer(health.app, name="health", cls=FullHelpGroup)
 app.add_typer(slurm.app, name="slurm", cls=FullHelpGroup)
 app.add_typer(kubernetes.app, name="kubernetes", cls=FullHelpGroup)

@@ -9,6 +9,7 @@ from steward.model.cluster import Cluster, Health
 from steward.model.frame import Frame, empty_frame, empty_other
 from steward.model.identity import GpuId, NodeId, TenantId
 from steward.model.job import Job, Tenant
+from steward.model.memory.snapshot import MemorySnapshot
 from steward.model.planning.followed import SiteReport
 from steward.model.serving.snapshot import ServingSnapshot
 from steward.model.site import TenantCeiling
@@ -70,6 +71,7 @@ class Observation:
     loans: tuple[Loan, ...] = ()  # that an engine carries out, new or changed
     ceilings: Mapping[TenantId, TenantCeiling] | None = None  # None: as they were
     serving: ServingSnapshot | None = None  # of a gateway in front of model servers
+    memory: MemorySnapshot | None = None  # of one process
     site_reports: tuple[SiteReport, ...] = ()  # of sites where followed jobs are
 
     @property

@@ -18,6 +18,7 @@ __all__ = [
     "RUN",
     "SERVICE",
     "SPEED",
+    "STALL",
     "STOP_COST",
     "WAITING",
     "YARDSTICKS",
@@ -57,6 +58,7 @@ DEADLINES = "deadlines"
 GPU_TIME = "gpu-time"
 PLANS = "plans"
 SPEED = "speed"
+STALL = "stall"
 
 _ALL = (
     Yardstick(
@@ -130,6 +132,12 @@ _ALL = (
         name=SPEED,
         unit="GPU-seconds",
         text="useful GPU time that jobs on a congested fabric gained, what a cap cost taken off",
+        comparison=ComparedWith.BEFORE_AFTER,
+    ),
+    Yardstick(
+        name=STALL,
+        unit="seconds",
+        text="time that a process waited less for its memory, moves counted against it",
         comparison=ComparedWith.BEFORE_AFTER,
     ),
 )

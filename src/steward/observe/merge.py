@@ -33,6 +33,7 @@ def merge_observations(seen: Sequence[Observation], *, events: Sequence[Event] =
             (each.ceilings for each in reversed(seen) if each.ceilings is not None), None
         ),
         site_reports=tuple(report for each in seen for report in each.site_reports),
+        memory=next((each.memory for each in reversed(seen) if each.memory is not None), None),
         serving=next((each.serving for each in reversed(seen) if each.serving is not None), None),
     )
 

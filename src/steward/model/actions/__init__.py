@@ -17,6 +17,7 @@ from typing import get_args
 from steward.model.actions.call_back import CallBack
 from steward.model.actions.cap_power import CapPower
 from steward.model.actions.checks import Budget
+from steward.model.actions.demote import Demote
 from steward.model.actions.diagnose import Diagnose
 from steward.model.actions.drain import Drain
 from steward.model.actions.drain_instance import DrainInstance
@@ -24,7 +25,9 @@ from steward.model.actions.end_copy import EndCopy
 from steward.model.actions.lend import Lend
 from steward.model.actions.migrate import Migrate
 from steward.model.actions.move_job import MoveJob
+from steward.model.actions.pin import Pin
 from steward.model.actions.preempt import Preempt
+from steward.model.actions.promote import Promote
 from steward.model.actions.reboot import Reboot
 from steward.model.actions.recalibrate import Recalibrate
 from steward.model.actions.release import Release
@@ -47,6 +50,7 @@ from steward.model.actions.undrain import Undrain
 __all__ = [
     "ACTIONS",
     "FABRIC_ACTIONS",
+    "MEMORY_ACTIONS",
     "OPERATORS",
     "PLANNING_ACTIONS",
     "SERVING_ACTIONS",
@@ -54,16 +58,20 @@ __all__ = [
     "Budget",
     "CallBack",
     "CapPower",
+    "Demote",
     "Diagnose",
     "Drain",
     "DrainInstance",
     "EndCopy",
     "FabricAction",
     "Lend",
+    "MemoryAction",
     "Migrate",
     "MoveJob",
+    "Pin",
     "PlanningAction",
     "Preempt",
+    "Promote",
     "Reboot",
     "Recalibrate",
     "Release",
@@ -87,20 +95,24 @@ __all__ = [
 ]
 
 FabricAction = Release | Throttle
+MemoryAction = Demote | Pin | Promote
 PlanningAction = EndCopy | MoveJob | Recalibrate | StartCampaign
 ServingAction = DrainInstance | SetLimit | SetRole | StartInstance | SwapModel
 Action = (
     CallBack
     | CapPower
     | Diagnose
+    | Demote
     | Drain
     | DrainInstance
     | EndCopy
     | Lend
     | Migrate
     | MoveJob
+    | Pin
     | Preempt
     | Reboot
+    | Promote
     | Recalibrate
     | Release
     | Reprioritise
@@ -123,6 +135,7 @@ ACTIONS: Mapping[str, type[Action]] = MappingProxyType(
     {cls.__dataclass_fields__["type"].default: cls for cls in get_args(Action)}
 )
 FABRIC_ACTIONS: tuple[type[FabricAction], ...] = get_args(FabricAction)
+MEMORY_ACTIONS: tuple[type[MemoryAction], ...] = get_args(MemoryAction)
 PLANNING_ACTIONS: tuple[type[PlanningAction], ...] = get_args(PlanningAction)
 SERVING_ACTIONS: tuple[type[ServingAction], ...] = get_args(ServingAction)
 
@@ -136,4 +149,6 @@ def domain_of(action: Action) -> str:
         return "fabric"
     if isinstance(action, PLANNING_ACTIONS):
         return "planning"
+    if isinstance(action, MEMORY_ACTIONS):
+        return "memory"
     return "serving" if isinstance(action, SERVING_ACTIONS) else "cluster"

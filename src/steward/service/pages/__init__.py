@@ -28,6 +28,7 @@ from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.health import health_page
 from steward.service.pages.jobs import JobReader, job_page, jobs_page
 from steward.service.pages.lab import lab_page
+from steward.service.pages.memory import memory_page
 from steward.service.pages.names import (
     decision_name,
     finding_name,
@@ -112,6 +113,7 @@ def _pages(lab: LabRuns, outlook: JobOutlook, questions: Questions) -> tuple[_Pa
         _Page("/health", "/health", "Health", lambda visit, _: health_page(visit)),
         _Page("/serving", "/serving", "Serving", lambda visit, _: serving_page(visit)),
         _Page("/fabric", "/fabric", "Fabric", lambda visit, _: fabric_page(visit)),
+        _Page("/memory", "/memory", "Memory", lambda visit, _: memory_page(visit)),
         _Page("/plan", "/plan", "Plan", lambda visit, _: plan_page(visit, outlook)),
         _Page("/findings", "/findings", "Findings", lambda v, r: findings_page(v, r.query_params)),
         _Page("/findings/{finding}", "/findings", "Finding", _finding, finding_name),

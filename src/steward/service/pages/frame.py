@@ -32,6 +32,7 @@ PAGES = (
     ("/health", "Health", "monitor_heart"),
     ("/serving", "Serving", "bolt"),
     ("/fabric", "Fabric", "hub"),
+    ("/memory", "Memory", "memory"),
     ("/plan", "Plan", "route"),
     ("/findings", "Findings", "search"),
     ("/rules", "Rules", "fact_check"),

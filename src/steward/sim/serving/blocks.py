@@ -7,6 +7,7 @@ they stay cached, count as free, and the least recently used go first when block
 from __future__ import annotations
 
 from steward.compiled import njit
+from steward.sim.serving.kv_offload import fetch, note_uses, store
 from steward.sim.serving.state import PREFIX_TOKENS, ServingState
 
 __all__ = ["cached_tokens", "clear_cache", "give_back", "reserve_prompt", "share_prefix", "take"]
@@ -29,6 +30,7 @@ def take(state: ServingState, i: int, count: int) -> None:
             oldest = state.newer[i, ends]
             _unlink(state, i, oldest)
             state.users[i, oldest] = -1
+            store(state, i, oldest)
 
 
 @njit
@@ -72,10 +74,11 @@ def reserve_prompt(state: ServingState, i: int, r: int) -> bool:
             state.free[i] -= unit
         state.users[i, block] += 1
     state.pinned[r] = hits
+    back = fetch(state, i, r, hits)
     take(state, i, own)
     state.blocks[r] = own
     state.target[r] = target
-    state.computed[r] = hits * state.limits[PREFIX_TOKENS]
+    state.computed[r] = (hits + back) * state.limits[PREFIX_TOKENS]
     state.reused[r] += state.computed[r]
     return True
 
@@ -87,6 +90,7 @@ def share_prefix(state: ServingState, i: int, r: int) -> None:
     if tokens == 0:
         return
     start = state.prefix_start[r]
+    note_uses(state, r)
     whole = min(state.prefix_start[r + 1] - start, state.prompt[r] // tokens)
     unit = prefix_unit(state, i)
     for place in range(state.pinned[r], whole):

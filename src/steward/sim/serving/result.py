@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,9 @@ class ServingRun:
     steps: int
     calls: int  # of the dispatcher
     cpu_s: float
+    offloaded: Mapping[str, int] = field(
+        default_factory=dict
+    )  # prefix blocks, where there is a tier
 
     @property
     def ttft_s(self) -> Floats:

@@ -36,6 +36,7 @@ from steward.sim.serving.events import (
     start_instance,
     swap,
 )
+from steward.sim.serving.kv_offload import KvOffload
 from steward.sim.serving.result import ServingRun
 from steward.sim.serving.state import (
     ENDED_N,
@@ -102,11 +103,15 @@ def simulate(
     scaler: Scaler | None = None,
     estimator: ServingEstimator | None = None,
     every_step: bool = False,
+    offload: KvOffload | None = None,
 ) -> ServingRun:
     """Serve all requests; return what became of each.
 
     An `estimator` learns from requests that ended, and predicts, before each call of the
     dispatcher and of the scaler; they find what it expects in the view.
+
+    With `offload`, prefix blocks that leave a GPU go to its host, and from there to remote memory;
+    what comes back is not computed again.
 
     `every_step` takes each step by itself instead of whole stretches of decoding: slow, and the
     same to the rounding of numbers.
@@ -114,7 +119,7 @@ def simulate(
     _check(trace, fleet)
     began_s = time.process_time()
     evicts = isinstance(dispatcher, Evicts) and dispatcher.evicts
-    world = _World.of(trace, fleet, every_step=every_step, evicts=evicts)
+    world = _World.of(trace, fleet, every_step=every_step, evicts=evicts, offload=offload)
     calls = world.run(dispatcher, scaler, estimator)
     cpu_s = time.process_time() - began_s
     return world.result(trace, calls=calls, cpu_s=cpu_s, policy=dispatcher.name)
@@ -170,15 +175,28 @@ class _World:
     queue: NDArray[np.int64]  # the same memory as the state's, not to be written to
     ended: NDArray[np.int64]  # likewise
     tokens_per_s: NDArray[np.float64]  # of each instance, in the window before the last tick
+    offload: KvOffload | None = None
     learned: int = 0  # how many of `ended` the estimator knows
     counted: tuple[NDArray[Any], NDArray[Any]] | None = None  # at the last tick
 
     @staticmethod
-    def of(trace: RequestTrace, fleet: Fleet, *, every_step: bool, evicts: bool) -> _World:
+    def of(
+        trace: RequestTrace,
+        fleet: Fleet,
+        *,
+        every_step: bool,
+        evicts: bool,
+        offload: KvOffload | None,
+    ) -> _World:
         places = max(fleet.places, len(fleet.instances))
         failures = [(each.t_s, each.instance, each.down_s) for each in fleet.failures]
         state = empty_state(
-            trace, fleet.types, models=fleet.models, places=places, failures=failures
+            trace,
+            fleet.types,
+            models=fleet.models,
+            places=places,
+            failures=failures,
+            offload=offload.tiers if offload is not None else None,
         )
         state.limits[EVERY_STEP] = every_step
         state.limits[WITHOUT_ROOM] = evicts
@@ -193,6 +211,7 @@ class _World:
             queue=_read_only(state.queue),
             ended=_read_only(state.ended),
             tokens_per_s=np.zeros(places),
+            offload=offload,
         )
 
     def run(
@@ -211,6 +230,8 @@ class _World:
             if reason == WRONG_ROUTE:
                 raise self._refused(dispatcher)
             now = replace_moment(view, float(clock[NOW]), queue[: counts[QUEUE_N]])
+            if self.offload is not None:
+                self.offload.follow(state, now.t_s)
             if estimator is not None:
                 now = self._estimated(estimator, now)
             if reason == TICKED and scaler is not None:
@@ -299,6 +320,7 @@ class _World:
             preemptions=state.preemptions,
             returns=state.returns,
             reused_tokens=state.reused,
+            offloaded=self.offload.counts(state) if self.offload is not None else {},
             end_s=end_s,
             gpu_seconds=float(state.gpu_seconds.sum() + open_s.sum()),
             steps=int(state.counts[STEPS]),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from steward.compiled import njit, reference_to
 from steward.model.serving.instance_type import InstanceType
+from steward.model.serving.kv_tiers import KvTiers
 from steward.model.serving.requests import RequestTrace
 from steward.model.serving.view import OFF
 
@@ -97,6 +98,18 @@ class ServingState(NamedTuple):
     older: Array
     newer: Array
     idle: Array  # by instance: cached blocks without users, least recently used first
+    # offloaded prefix blocks: of each instance on its host, and of all in remote memory
+    kv_host: Array  # (instance, place): blocks
+    kv_host_n: Array
+    kv_at_host: Array  # (instance, block): place + 1; 0: it is not there
+    kv_remote: Array
+    kv_at_remote: Array
+    kv_value: Array  # by block: the least is dropped first
+    kv_last_s: Array  # by block: when a request last had it
+    kv_uses: Array  # by block: requests that had it, since somebody counted
+    kv_load_s: Array  # by instance: what the next step waits for blocks that come back
+    kv_costs: Array  # seconds for a block from the host, from remote memory
+    kv_counts: Array  # see the positions below
     # the gateway
     served: Array  # (class, tenant): virtual token counters
     present: Array  # (class, tenant): requests that have arrived and not ended
@@ -116,6 +129,7 @@ class ServingState(NamedTuple):
 NEXT_ARRIVAL, QUEUE_N, NEXT_FAILURE, ROUTES, DECIDE, STEPS, UNDONE, ENDED_N = range(8)
 PREFIX_TOKENS, EVERY_STEP, WITHOUT_ROOM = range(3)
 NOW, TICK = range(2)
+KV_REMOTE_N, KV_STORED, KV_FROM_HOST, KV_FROM_REMOTE, KV_DROPPED = range(5)
 
 StateRef, StateRefType = reference_to("StateRef", ServingState._fields, module=__name__)
 
@@ -187,6 +201,17 @@ def by_reference(state: ServingState) -> Any:  # noqa: ANN401 - has the fields o
         state.older,
         state.newer,
         state.idle,
+        state.kv_host,
+        state.kv_host_n,
+        state.kv_at_host,
+        state.kv_remote,
+        state.kv_at_remote,
+        state.kv_value,
+        state.kv_last_s,
+        state.kv_uses,
+        state.kv_load_s,
+        state.kv_costs,
+        state.kv_counts,
         state.served,
         state.present,
         state.queue,
@@ -209,6 +234,7 @@ def empty_state(
     models: Sequence[str],
     places: int,
     failures: Sequence[tuple[float, int, float]],
+    offload: KvTiers | None = None,
 ) -> ServingState:
     """Return the state before the first request, with room for `places` instances, all off."""
     widest = max(each.max_sequences for each in types)
@@ -222,6 +248,7 @@ def empty_state(
         older=np.full((places, blocks + 1), blocks, np.int32),
         newer=np.full((places, blocks + 1), blocks, np.int32),
         idle=np.zeros(places, np.int64),
+        **_offload(offload or KvTiers(), places, blocks),
         served=np.zeros((len(trace.classes), len(trace.tenants))),
         present=np.zeros((len(trace.classes), len(trace.tenants)), np.int64),
         queue=np.zeros(len(trace) + 1, np.int64),
@@ -235,6 +262,22 @@ def empty_state(
         limits=np.array([trace.prefix_block_tokens, 0, 0], np.int64),
         clock=np.array([0.0, np.inf]),
     )
+
+
+def _offload(tiers: KvTiers, places: int, blocks: int) -> dict[str, Array]:
+    return {
+        "kv_host": np.full((places, tiers.host_blocks), -1, np.int64),
+        "kv_host_n": np.zeros(places, np.int64),
+        "kv_at_host": np.zeros((places, blocks if tiers.host_blocks else 0), np.int64),
+        "kv_remote": np.full(tiers.remote_blocks, -1, np.int64),
+        "kv_at_remote": np.zeros(blocks if tiers.remote_blocks else 0, np.int64),
+        "kv_value": np.zeros(blocks),
+        "kv_last_s": np.full(blocks, -np.inf),
+        "kv_uses": np.zeros(blocks, np.int64),
+        "kv_load_s": np.zeros(places),
+        "kv_costs": np.array([tiers.host_s, tiers.remote_s]),
+        "kv_counts": np.zeros(5, np.int64),
+    }
 
 
 def _requests(trace: RequestTrace, models: Sequence[str]) -> dict[str, Array]:

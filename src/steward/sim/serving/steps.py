@@ -152,7 +152,8 @@ def _time(state: ServingState, i: int, prefill: int, pairs: float) -> None:
     if tokens > c[3]:
         first_s += c[4] * (tokens - c[3])
     if prefill > 0:
-        first_s += c[1]
+        first_s += c[1] + state.kv_load_s[i]
+        state.kv_load_s[i] = 0.0
     state.first_step_s[i] = first_s
     state.growth_s[i] = c[6] * batch
     state.steps[i] = 1

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from steward.model.actions import ACTIONS, PLANNING_ACTIONS, SERVING_ACTIONS
+from steward.model.actions import (
+    ACTIONS,
+    MEMORY_ACTIONS,
+    PLANNING_ACTIONS,
+    SERVING_ACTIONS,
+)
 
 __all__ = [
     "ACTION_TYPES",
@@ -22,7 +27,7 @@ __all__ = [
 ]
 
 # Rules look at clusters: nothing that they find asks for a model server.
-_OTHER_DOMAINS = (*PLANNING_ACTIONS, *SERVING_ACTIONS)
+_OTHER_DOMAINS = (*MEMORY_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
 ACTION_TYPES = tuple(sorted(name for name, each in ACTIONS.items() if each not in _OTHER_DOMAINS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")

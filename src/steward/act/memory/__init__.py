@@ -1,0 +1,1 @@
+"""What moves of a process's memory were worth."""

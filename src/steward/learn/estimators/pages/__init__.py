@@ -1,0 +1,1 @@
+"""How often pages are going to be accessed, and what moving them earns."""

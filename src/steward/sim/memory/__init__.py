@@ -1,0 +1,1 @@
+"""Programs whose pages lie in several tiers of memory, behind a link that others use, too."""

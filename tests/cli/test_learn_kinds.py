@@ -71,7 +71,10 @@ def test_for_people_there_is_a_table_and_what_was_left_out_is_told(
         (["--train", "a,b"], "give --score, --save or both"),
         (["--train", "a", "--save", "x"], "--train names 1 files"),
         (["--model", "m", "--score", "a,b", "--shots", "2"], "--shots draws from --train"),
-        (["--train", "/nowhere.csv,/nowhere.jsonl", "--save", "x"], "/nowhere.csv: there is no such file"),
+        (
+            ["--train", "/nowhere.csv,/nowhere.jsonl", "--save", "x"],
+            "/nowhere.csv: there is no such file",
+        ),
     ],
 )
 def test_wrong_use_names_what_is_wrong(words: list[str], problem: str) -> None:

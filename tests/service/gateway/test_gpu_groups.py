@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -83,7 +83,7 @@ def _upstreams(servers: Sequence[Sleepy], group: str) -> dict[str, UpstreamSetti
     }
 
 
-def in_a_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     """Run a test in an event loop of its own."""
 
     @functools.wraps(test)

@@ -113,6 +113,23 @@ async def test_a_sleeping_model_is_woken_at_once_while_nobody_needs_the_one_that
 
 
 @in_a_loop
+async def test_a_swap_that_a_dispatcher_chooses_is_carried_out_within_a_group_alone() -> None:
+    small, large = Sleepy("small"), Sleepy("large", asleep=True)
+
+    async with sharing(small, large) as there:
+        queue = there.gateway.queue
+        found = queue.instances.upstreams
+        await until(lambda: all(each.asked for each in found.values()))
+        await until(lambda: queue.swaps(found["small"], "large"))
+        elsewhere = queue.swaps(found["large"], "nobody's")
+        await until(lambda: states(there) == {"small": "asleep", "large": "serving"})
+
+    assert not elsewhere
+    assert (small.calls, large.calls) == (["sleep"], ["wake"])
+    assert found["large"].kind.swap_s < 60.0  # as it was measured
+
+
+@in_a_loop
 async def test_both_models_are_listed_whoever_sleeps() -> None:
     async with sharing(Sleepy("small"), Sleepy("large", asleep=True)) as there:
         _, listed = await there.get("/v1/models")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -83,7 +83,7 @@ def _upstreams(servers: Sequence[Sleepy], group: str) -> dict[str, UpstreamSetti
     }
 
 
-def in_a_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     """Run a test in an event loop of its own."""
 
     @functools.wraps(test)
@@ -110,6 +110,23 @@ async def test_a_sleeping_model_is_woken_at_once_while_nobody_needs_the_one_that
     assert (first[0], second[0]) == (200, 200)
     assert (small.calls, large.calls) == (["sleep"], ["wake"])
     assert ended == {"small": "asleep", "large": "serving"}
+
+
+@in_a_loop
+async def test_a_swap_that_a_dispatcher_chooses_is_carried_out_within_a_group_alone() -> None:
+    small, large = Sleepy("small"), Sleepy("large", asleep=True)
+
+    async with sharing(small, large) as there:
+        queue = there.gateway.queue
+        found = queue.instances.upstreams
+        await until(lambda: all(each.asked for each in found.values()))
+        await until(lambda: queue.swaps(found["small"], "large"))
+        elsewhere = queue.swaps(found["large"], "nobody's")
+        await until(lambda: states(there) == {"small": "asleep", "large": "serving"})
+
+    assert not elsewhere
+    assert (small.calls, large.calls) == (["sleep"], ["wake"])
+    assert found["large"].kind.swap_s < 60.0  # as it was measured
 
 
 @in_a_loop

@@ -42,10 +42,9 @@ class GpuGroups:
 
     def look(self) -> None:
         """Ask who sleeps where that is due, and begin to wake what is needed."""
-        self._tasks = {name: each for name, each in self._tasks.items() if not each.done()}
         now_s = self._queue.now_s()
         for name, members in self._groups().items():
-            if name in self._tasks:
+            if self._is_busy(name):
                 continue
             for each in members:
                 each.asked &= each.reachable is not False  # it may come back as another process
@@ -67,7 +66,7 @@ class GpuGroups:
         if not all(each.asked for each in members if each.reachable):
             return False
         found = [each for each in members if _can_wake(each) and model in each.models]
-        if not found or name in self._tasks or self._rests(name):
+        if not found or self._is_busy(name) or self._rests(name):
             return False
         self._begin(name, self._swap(name, members, found[0]))
         return True
@@ -84,6 +83,9 @@ class GpuGroups:
             if each.settings.gpu_group:
                 found.setdefault(each.settings.gpu_group, []).append(each)
         return found
+
+    def _is_busy(self, name: str) -> bool:
+        return name in self._tasks and not self._tasks[name].done()
 
     def _rests(self, name: str) -> bool:
         return self._queue.now_s() < self._rests_until_s.get(name, -math.inf)

@@ -257,7 +257,7 @@ def _correlation(
     return {
         "jobs": float(len(true)),
         "pearson": round(float(np.corrcoef(said, true)[0, 1]), 3),
-        "spearman": round(float(np.corrcoef(*ranks)[0, 1]), 3),
+        "spearman": round(float(np.corrcoef(ranks[0], ranks[1])[0, 1]), 3),
         "pearson_without_the_most_sensitive_fifth": round(
             float(np.corrcoef(said[weak], true[weak])[0, 1]), 3
         ),

@@ -71,7 +71,7 @@ class TrafficShaper:
         for each in self._classes():
             minor = int(str(each["handle"]).partition(":")[2], 16)
             if minor != 1 and "rate" in each:
-                found[minor] = float(each["rate"])
+                found[minor] = float(str(each["rate"]))
         return found
 
     def cap(self, number: int, matches: Sequence[Match], bytes_per_s: float) -> None:

@@ -45,7 +45,7 @@ class Trial:
     @classmethod
     def of(cls, world: FabricWorld, policy: str) -> Trial:
         """Return a trial of a policy by name."""
-        if policy == Netscope.name:
+        if policy == "netscope":
             return cls(world, Netscope(hold_s=1.0, calm_s=5.0))
         return cls(world, resolve("fabric_policy", policy, FABRIC_POLICIES)())
 

@@ -37,6 +37,7 @@ __all__ = ["OPEN", "PUSHED", "AccessMiddleware"]
 # Accounts of this machine change their own jobs and mutes, whatever their role: the routes check
 # whose they are. A token is no account: a viewer's changes nothing.
 OWN = ("/api/v1/jobs", "/api/v1/mutes")
+ASK = "/api/v1/ask"
 OPEN = ("/healthz", "/readyz", "/login", "/static/")
 METRICS = "/metrics"
 # Senders of telemetry are slowed down by the intake, which knows how much it can take.
@@ -159,7 +160,7 @@ class AccessMiddleware:
             return _check_agent(user, path)
         if user is not None and path in TELEMETRY:
             raise _only_agents(user)
-        changes = scope["method"] not in SAFE_METHODS and path.startswith("/api/")
+        changes = _changes(scope["method"], path)
         own = any(path == each or path.startswith(f"{each}/") for each in OWN)
         if own and scope.get("state", {}).get("by_peer"):
             changes = False
@@ -277,6 +278,12 @@ def _only_agents(user: User) -> RefusedError:
         where="Authorization header",
         hint="make a token with `steward token new NAME --role agent`",
     )
+
+
+def _changes(method: str, path: str) -> bool:
+    """Return whether a request of a program may change something. A question never does."""
+    asks = path == ASK or path.startswith(f"{ASK}/")
+    return method not in SAFE_METHODS and path.startswith("/api/") and not asks
 
 
 def _only_reads(user: User) -> RefusedError:

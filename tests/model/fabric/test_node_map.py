@@ -60,7 +60,8 @@ def test_a_ring_inside_an_nvlink_domain_crosses_no_network() -> None:
 
     links, flows = entries_of(place, job_on("j", (0, 1, 2)), 0)
 
-    assert links.tolist() == [] and flows.tolist() == []
+    assert links.tolist() == []
+    assert flows.tolist() == []
 
 
 def test_a_ring_on_one_leaf_crosses_only_the_links_of_its_nodes() -> None:

@@ -103,3 +103,11 @@ def test_options_are_the_same_for_the_same_load() -> None:
 
     assert first == Congestions().options(load, "a", {"a": FACTS})
     assert np.isfinite([each.gain_gpu_s for each in first]).all()
+
+
+def test_a_job_about_to_end_is_not_moved() -> None:
+    ending = MovableJob(slowdown=1.8, left_s=1.0, move_s=120.0)
+
+    found = Congestions().options(pair(heavy(), heavy()), "a", {"a": ending, "b": ending})
+
+    assert not {"move", "separate"} & {each.kind for each in found}

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from fabric_scenes import cluster, heavy, job_on, light, load_of
 from steward.decide.fabric.candidates import candidates, ring_order
-from steward.decide.fabric.explain_slowdown import explain_slowdown, sentence_of
+from steward.decide.fabric.explain_slowdown import LinkPart, explain_slowdown, sentence_of
 from steward.decide.fabric.least_contention import LeastContention, fragmented_gpus
 from steward.decide.fabric.moves import MovableJob, NetworkMoves
 from steward.model.fabric.contention import Contention
-from steward.model.fabric.placed_job import PlacedJob, contention_of, entries_of
+from steward.model.fabric.placed_job import PlacedJob, TrafficProfile, contention_of, entries_of
 
 PLACE = cluster()
 
@@ -174,6 +174,37 @@ def test_a_job_alone_has_nothing_to_explain() -> None:
     assert explain_slowdown(scene, 0, ["a"]) == ()
     ranked = LeastContention().rank(load_of(PLACE), "a", heavy(), 24)
     assert "3 nodes n0…n2" in sentence_of(ranked[:1], (), PLACE)
+
+
+def test_a_part_without_neighbours_and_one_with_a_single_one_are_said_plainly() -> None:
+    ranked = LeastContention().rank(load_of(PLACE), "a", heavy(), 8)
+    parts = [
+        LinkPart(link=0, part=0.2, neighbours=()),
+        LinkPart(link=1, part=0.1, neighbours=("812",)),
+    ]
+
+    text = sentence_of(ranked[:1], parts, PLACE)
+
+    assert "0.20 at n0 → leaf0, of which 0.10 at leaf0 → n0, shared with 812" in text
+
+
+def test_what_computing_hides_is_no_part_of_a_slowdown() -> None:
+    place = cluster(2, 8, over=4.0, spines=1)
+    hidden = TrafficProfile(compute_s=10.0, node_bytes=20e9, overlap_share=1.0)
+    jobs = [job_on("a", (0, 8), hidden), *(job_on(f"b{i}", (i, 8 + i)) for i in range(1, 7))]
+    scene = contention_of(place, jobs, [entries_of(place, each, 0) for each in jobs])
+
+    assert explain_slowdown(scene, 0, [each.job for each in jobs]) == ()
+
+
+def test_of_many_leaves_the_tightest_and_the_roomiest_are_looked_at() -> None:
+    place = cluster(8, 4)
+    free = place.gpus.copy()
+    free[[0, 4, 5]] = 0
+
+    found = [each for each in candidates(place, free, 8 * 2) if each.kind == "one leaf"]
+
+    assert 1 <= len(found) <= 4
 
 
 def known(slowdown: float, left_s: float = 1e5, move_s: float = 120.0) -> MovableJob:

@@ -125,3 +125,9 @@ def test_a_cluster_of_one_node_has_no_pod_above_its_leaf_but_works() -> None:
 
     assert (place.leaf.tolist(), len(place)) == ([0], 1)
     assert place.link_name(0) == "n0 → leaf0"
+
+
+def test_a_ring_of_one_node_crosses_nothing() -> None:
+    links, flows = entries_of(cluster(), job_on("j", (3,)), 0)
+
+    assert len(links) == len(flows) == 0

@@ -179,7 +179,7 @@ def main() -> None:
             "4 to 8 times larger": errors(world, large, 4 if short else 10, network),
         }
         progress(f"{world}: errors are measured")
-        results[world]["decisions"] = decisions(world, 10 if short else 60, network, small)
+        results[world]["decisions"] = decisions(world, 10 if short else 40, network, small)
         progress(f"{world}: decisions are compared")
     results["decision at 1,024 GPUs"] = decision_times(10 if short else 60, network)
     plain, larger = results["plain"]["unseen placements"], results["plain"]["4 to 8 times larger"]

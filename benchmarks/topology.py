@@ -135,7 +135,8 @@ def decision_times(arrivals: int, network: GraphNetwork) -> dict[str, Any]:
     }
     dice = np.random.default_rng(TEST_SEED)
     for i in range(arrivals + 3):
-        free, jobs = place.gpus.copy(), []
+        free = place.gpus.copy()
+        jobs: list[PlacedJob] = []
         while free.sum() > 512:
             ways = candidates(place, free, 8 * int(dice.integers(2, 9)))
             chosen = ways[int(dice.integers(len(ways)))]

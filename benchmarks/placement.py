@@ -103,7 +103,8 @@ def _ratios() -> Floats:
         for row in rows
         if len(row["placement"]) > 1 and float(row["step_time_s"]) > float(row["sync_time_s"])
     ]
-    return np.clip(np.array(found), 0.02, 3.0)
+    clipped: Floats = np.clip(np.array(found), 0.02, 3.0)
+    return clipped
 
 
 def stream(

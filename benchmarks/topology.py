@@ -135,7 +135,8 @@ def decision_times(arrivals: int, network: GraphNetwork) -> dict[str, Any]:
     }
     dice = np.random.default_rng(TEST_SEED)
     for i in range(arrivals + 3):
-        free, jobs = place.gpus.copy(), []
+        free = place.gpus.copy()
+        jobs: list[PlacedJob] = []
         while free.sum() > 512:
             ways = candidates(place, free, 8 * int(dice.integers(2, 9)))
             chosen = ways[int(dice.integers(len(ways)))]
@@ -179,7 +180,7 @@ def main() -> None:
             "4 to 8 times larger": errors(world, large, 4 if short else 10, network),
         }
         progress(f"{world}: errors are measured")
-        results[world]["decisions"] = decisions(world, 10 if short else 60, network, small)
+        results[world]["decisions"] = decisions(world, 10 if short else 40, network, small)
         progress(f"{world}: decisions are compared")
     results["decision at 1,024 GPUs"] = decision_times(10 if short else 60, network)
     plain, larger = results["plain"]["unseen placements"], results["plain"]["4 to 8 times larger"]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+
 from fabric_scenes import GB, cluster, heavy, job_on, light, load_of, shared_link
 from steward.decide.fabric.congestion_actions import Congestions, slow_links
+from steward.decide.fabric.least_contention import NetworkLoad
 from steward.decide.fabric.moves import MovableJob
 from steward.model.fabric.placed_job import TrafficProfile
 
@@ -10,7 +12,7 @@ FACTS = MovableJob(slowdown=1.8, left_s=1e5, move_s=120.0)
 CROSSING = ((0, 4, 8, 12), (1, 5, 9, 13))
 
 
-def pair(one: TrafficProfile, other: TrafficProfile, leaves: int = 5):  # type: ignore[no-untyped-def]
+def pair(one: TrafficProfile, other: TrafficProfile, leaves: int = 5) -> NetworkLoad:
     place = cluster(leaves, 4, over=4.0, spines=1)
     return load_of(place, job_on("a", CROSSING[0], one), job_on("b", CROSSING[1], other))
 
@@ -69,7 +71,9 @@ def test_a_job_waits_where_it_would_cost_the_others_more_than_it_computes() -> N
 
     found = Congestions().wait_or_start(load, new, 600.0)
 
-    assert found is not None and found.kind == "wait" and found.gain_gpu_s > 0.0
+    assert found is not None
+    assert found.kind == "wait"
+    assert found.gain_gpu_s > 0.0
     assert Congestions().wait_or_start(load, job_on("new", (6, 14), light()), 600.0) is None
 
 
@@ -99,3 +103,11 @@ def test_options_are_the_same_for_the_same_load() -> None:
 
     assert first == Congestions().options(load, "a", {"a": FACTS})
     assert np.isfinite([each.gain_gpu_s for each in first]).all()
+
+
+def test_a_job_about_to_end_is_not_moved() -> None:
+    ending = MovableJob(slowdown=1.8, left_s=1.0, move_s=120.0)
+
+    found = Congestions().options(pair(heavy(), heavy()), "a", {"a": ending, "b": ending})
+
+    assert not {"move", "separate"} & {each.kind for each in found}

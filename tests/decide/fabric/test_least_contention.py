@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fabric_scenes import cluster, heavy, job_on, light, load_of
 from steward.decide.fabric.candidates import candidates, ring_order
-from steward.decide.fabric.explain_slowdown import explain_slowdown, sentence_of
+from steward.decide.fabric.explain_slowdown import LinkPart, explain_slowdown, sentence_of
 from steward.decide.fabric.least_contention import LeastContention, fragmented_gpus
 from steward.decide.fabric.moves import MovableJob, NetworkMoves
-from steward.model.fabric.placed_job import PlacedJob, contention_of, entries_of
+from steward.model.fabric.contention import Contention
+from steward.model.fabric.placed_job import PlacedJob, TrafficProfile, contention_of, entries_of
 
 PLACE = cluster()
 
@@ -60,7 +63,8 @@ def test_lent_gpus_are_offered_only_where_nothing_else_fits() -> None:
 
     found = candidates(PLACE, free, 16, lendable=lendable)
 
-    assert found and all(each.lent == 16 and each.kind.endswith("lent") for each in found)
+    assert found
+    assert all(each.lent == 16 and each.kind.endswith("lent") for each in found)
     assert all(each.lent == 0 for each in candidates(PLACE, lendable, 16, lendable=lendable))
 
 
@@ -111,7 +115,7 @@ def test_deciding_is_pure() -> None:
 def test_another_model_of_slowdowns_is_asked_for_every_scene_at_once() -> None:
     calls: list[int] = []
 
-    def none_is_slowed(scenes):  # type: ignore[no-untyped-def]
+    def none_is_slowed(scenes: Sequence[Contention]) -> list[NDArray[np.float64]]:
         calls.append(len(scenes))
         return [np.ones(len(each.compute_s)) for each in scenes]
 
@@ -119,7 +123,8 @@ def test_another_model_of_slowdowns_is_asked_for_every_scene_at_once() -> None:
         load_of(PLACE, job_on("a", (0, 4))), "n", heavy(), 16
     )
 
-    assert len(calls) == 1 and calls[0] > 1
+    assert len(calls) == 1
+    assert calls[0] > 1
 
 
 def test_many_flows_need_fewer_draws() -> None:
@@ -128,7 +133,8 @@ def test_many_flows_need_fewer_draws() -> None:
 
     ranked = LeastContention().rank(load_of(wide, *jobs[:-1]), "new", heavy(), 256)
 
-    assert ranked and all(1 <= len(each.slowdown) <= 4 for each in ranked)
+    assert ranked
+    assert all(1 <= len(each.slowdown) <= 4 for each in ranked)
 
 
 def test_fragments_are_counted_by_node_and_by_leaf() -> None:
@@ -156,7 +162,9 @@ def test_the_sentence_names_links_and_neighbours_and_the_next_best_place() -> No
     assert parts
     assert parts[0].part > 0.0
     assert set(parts[0].neighbours) <= {"812", "799"}
-    assert "×" in text and "of which" in text and "shared with" in text and "; " in text
+    assert "of which" in text
+    assert "shared with" in text
+    assert "; " in text
 
 
 def test_a_job_alone_has_nothing_to_explain() -> None:
@@ -166,6 +174,37 @@ def test_a_job_alone_has_nothing_to_explain() -> None:
     assert explain_slowdown(scene, 0, ["a"]) == ()
     ranked = LeastContention().rank(load_of(PLACE), "a", heavy(), 24)
     assert "3 nodes n0…n2" in sentence_of(ranked[:1], (), PLACE)
+
+
+def test_a_part_without_neighbours_and_one_with_a_single_one_are_said_plainly() -> None:
+    ranked = LeastContention().rank(load_of(PLACE), "a", heavy(), 8)
+    parts = [
+        LinkPart(link=0, part=0.2, neighbours=()),
+        LinkPart(link=1, part=0.1, neighbours=("812",)),
+    ]
+
+    text = sentence_of(ranked[:1], parts, PLACE)
+
+    assert "0.20 at n0 → leaf0, of which 0.10 at leaf0 → n0, shared with 812" in text
+
+
+def test_what_computing_hides_is_no_part_of_a_slowdown() -> None:
+    place = cluster(2, 8, over=4.0, spines=1)
+    hidden = TrafficProfile(compute_s=10.0, node_bytes=20e9, overlap_share=1.0)
+    jobs = [job_on("a", (0, 8), hidden), *(job_on(f"b{i}", (i, 8 + i)) for i in range(1, 7))]
+    scene = contention_of(place, jobs, [entries_of(place, each, 0) for each in jobs])
+
+    assert explain_slowdown(scene, 0, [each.job for each in jobs]) == ()
+
+
+def test_of_many_leaves_the_tightest_and_the_roomiest_are_looked_at() -> None:
+    place = cluster(8, 4)
+    free = place.gpus.copy()
+    free[[0, 4, 5]] = 0
+
+    found = [each for each in candidates(place, free, 8 * 2) if each.kind == "one leaf"]
+
+    assert 1 <= len(found) <= 4
 
 
 def known(slowdown: float, left_s: float = 1e5, move_s: float = 120.0) -> MovableJob:
@@ -182,7 +221,8 @@ def test_a_job_that_crosses_leaves_moves_into_one_that_is_free() -> None:
 
     assert move is not None
     assert {load.place.leaf[node] for node in move.target.nodes} == {4}
-    assert move.gain_gpu_s > 0.0 and move.cost_gpu_s > 0.0
+    assert move.gain_gpu_s > 0.0
+    assert move.cost_gpu_s > 0.0
     assert "GPU-hours gained" in move.sentence
 
 

@@ -9,7 +9,7 @@ from fabric_scenes import GB
 from steward.learn.topology.link_sharing import SHARING_SLOWDOWN, LinkSharing
 from steward.model.fabric.shapes import leaf_spine
 from steward.model.fabric.view import ApplicationColumns, FabricView, LinkColumns, UseColumns
-from steward.model.forecast import About
+from steward.model.forecast import About, ForecastColumn
 
 TOPOLOGY = leaf_spine(leaves=2, nodes_per_leaf=2, spines=1, bytes_per_s=10 * GB)
 
@@ -19,7 +19,7 @@ def view(*shares: float, slowdown: float = np.nan) -> FabricView:
     n = len(shares)
     link = TOPOLOGY.link_row["leaf0>spine0"]
     unknown = np.full(n, np.nan)
-    columns = {name: unknown for name in ApplicationColumns.__dataclass_fields__}
+    columns = dict.fromkeys(ApplicationColumns.__dataclass_fields__, unknown)
     names = tuple(f"j{i}" for i in range(n))
     texts = {"jobs": names, "applications": names, "tenants": names}
     applications = ApplicationColumns(**{**columns, **texts})  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def view(*shares: float, slowdown: float = np.nan) -> FabricView:
     )
 
 
-def column(estimator: LinkSharing, seen: FabricView):  # type: ignore[no-untyped-def]
+def column(estimator: LinkSharing, seen: FabricView) -> ForecastColumn:
     (found,) = estimator.predict(seen)
     return found
 
@@ -50,7 +50,8 @@ def test_it_predicts_before_it_has_learned_and_for_an_empty_moment() -> None:
     found = column(LinkSharing(), view(0.5, 0.5))
 
     assert (found.about, found.quantity) == (About.APPLICATIONS, SHARING_SLOWDOWN)
-    assert (found.mid > 1.1).all() and (found.low <= found.mid).all()
+    assert (found.mid > 1.1).all()
+    assert (found.low <= found.mid).all()
     assert len(column(LinkSharing(), view()).mid) == 0
     assert LinkSharing().estimate(None) == ()  # type: ignore[arg-type]
 

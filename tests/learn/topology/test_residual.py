@@ -39,7 +39,9 @@ def test_quantiles_are_in_order_and_slowdowns_at_least_one() -> None:
     for i, world in enumerate(WORLDS):
         graph = make_example(TEST_SEED + 100 + i, world=world).inputs
         low, middle, high = ResidualModel(network=network()).quantiles([graph])[0]
-        assert (low <= middle).all() and (middle <= high).all() and (low >= 1.0).all()
+        assert (low <= middle).all()
+        assert (middle <= high).all()
+        assert (low >= 1.0).all()
 
 
 def test_a_job_that_meets_nobody_is_as_fast_as_alone() -> None:

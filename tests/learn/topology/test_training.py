@@ -45,14 +45,14 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_network(tmp_path: Path)
     run = ResidualRun(scenes=20, held_out=5, plan=PLAN)
     whole = train_residual(tmp_path / "whole", run)
 
-    class Stopped(Exception):
+    class StoppedError(Exception):
         pass
 
     def stop(progress: Progress) -> None:
         if progress.step == 4:
-            raise Stopped
+            raise StoppedError
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         train_residual(tmp_path / "cut", run, trained=stop)
     again = train_residual(tmp_path / "cut", run)
 

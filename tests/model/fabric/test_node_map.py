@@ -60,7 +60,8 @@ def test_a_ring_inside_an_nvlink_domain_crosses_no_network() -> None:
 
     links, flows = entries_of(place, job_on("j", (0, 1, 2)), 0)
 
-    assert links.tolist() == [] and flows.tolist() == []
+    assert links.tolist() == []
+    assert flows.tolist() == []
 
 
 def test_a_ring_on_one_leaf_crosses_only_the_links_of_its_nodes() -> None:
@@ -124,3 +125,9 @@ def test_a_cluster_of_one_node_has_no_pod_above_its_leaf_but_works() -> None:
 
     assert (place.leaf.tolist(), len(place)) == ([0], 1)
     assert place.link_name(0) == "n0 → leaf0"
+
+
+def test_a_ring_of_one_node_crosses_nothing() -> None:
+    links, flows = entries_of(cluster(), job_on("j", (3,)), 0)
+
+    assert len(links) == len(flows) == 0

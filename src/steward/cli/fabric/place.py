@@ -88,7 +88,7 @@ def place(  # noqa: PLR0913 - options of a command
         [
             (
                 each["kind"],
-                len(each["nodes"]),
+                str(len(each["nodes"])),
                 f"{each['slowdown']:.2f}",
                 f"{each['useful_gpus']:.1f}",
             )

@@ -124,17 +124,17 @@ def _packed(place: NodeMap, free: Ints, gpus: int, where: NDArray[np.bool_]) -> 
     order = np.lexsort(
         (np.arange(len(here)), -here, -by_leaf[place.leaf], place.leaf != first, ~whole)
     )
-    for node in order.tolist():
-        if here[node] >= rest > 0:  # the last part: the node that it fills best
+    following = iter(order.tolist())
+    while rest > 0:
+        node = next(following)
+        if here[node] >= rest:  # the last part: the node that it fills best
             last = np.flatnonzero((here >= rest) & (taken == 0))
             same = last[place.leaf[last] == place.leaf[node]]
-            node = int(same[np.argmin(here[same])])  # noqa: PLW2901 - another node of that leaf
+            node = int(same[np.argmin(here[same])])
         part = min(int(here[node]), rest)
         taken[node] += part
         rest -= part
-        if rest == 0:
-            return taken
-    return _NONE
+    return taken
 
 
 def _balanced(place: NodeMap, free: Ints, gpus: int, leaves: int) -> Ints:

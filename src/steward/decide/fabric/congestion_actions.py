@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from steward.decide.fabric.least_contention import NetworkLoad, by_mean_field
 from steward.decide.fabric.moves import MovableJob, NetworkMoves
 from steward.model.fabric.contention import Contention, alone_rate, iteration_s, reduced
-from steward.model.fabric.link_sharing import share_links
+from steward.model.fabric.link_sharing import share_links, share_links_without
 from steward.model.fabric.placed_job import PlacedJob, contention_of, entries_of
 
 __all__ = ["CongestionOption", "Congestions", "SlowLink", "slow_links"]
@@ -29,6 +29,7 @@ _JOBS = 3  # that have to show it
 _COMMENSURABLE = 0.05  # periods, or small multiples of them, that differ by less stay in step
 _PHASE_HOLDS = 0.5  # of what an ideal shift brings, that jitter leaves
 _MULTIPLES = (1, 2, 3)
+_LEAST_SHARE = 0.05  # of a link, that is left beside a capped job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +133,14 @@ class Congestions:
     ) -> Iterator[CongestionOption]:
         """Price a cap on each neighbour: what all gain, less what it loses."""
         now = _useful(scene, share_links(scene).slowdown, jobs)
+        alone = alone_rate(scene)
         for other in _neighbours(scene, row):
-            limits = scene.rate_limit.copy()
-            limits[other] *= self.throttle_share
-            capped = scene._replace(rate_limit=limits)
-            rates = share_links(capped).rate
-            then = _useful_at(capped, rates, jobs)
+            limit = self.throttle_share * float(alone[other])
+            period = iteration_s(scene, other, limit)
+            left = _left_beside(scene, other, float(scene.volume_bytes[other]) / period)
+            rates = share_links_without(left, other).rate
+            rates[other] = limit
+            then = _useful_at(scene, rates, jobs)
             gain = (then - now) * self.horizon_s
             yield CongestionOption(
                 kind="throttle",
@@ -209,6 +212,14 @@ def _in_step(one: float, other: float) -> bool:
     """Return whether one period is a small multiple of the other."""
     short, long = sorted((one, other))
     return any(abs(long / (n * short) - 1.0) < _COMMENSURABLE for n in _MULTIPLES)
+
+
+def _left_beside(scene: Contention, other: int, rate: float) -> Contention:
+    """Return the scene with what a capped job sends on average taken from its links."""
+    capacity = scene.capacity.copy()
+    own = slice(int(scene.job_first[other]), int(scene.job_first[other + 1]))
+    taken = np.bincount(scene.link[own], scene.flows[own] * rate, minlength=len(capacity))
+    return scene._replace(capacity=np.maximum(capacity - taken, _LEAST_SHARE * capacity))
 
 
 def _neighbours(scene: Contention, row: int) -> list[int]:

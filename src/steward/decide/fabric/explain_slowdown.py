@@ -1,7 +1,8 @@
 """Why a job is slow on the network: which links, shared with whom, and where it would be better.
 
-Leave one out on the mean field: a link's part is what the job would gain if that link had no
-limit, a neighbour's what it would gain if the neighbour were not there.
+Each of a job's links is tried as if no other had a limit, and the slowdown is dealt out by what
+each does so: links that hold it back alike, such as both ends of a spine, get equal parts.
+Neighbours are ordered by what the job would gain if one were not there.
 """
 
 from __future__ import annotations
@@ -37,12 +38,11 @@ def explain_slowdown(scene: Contention, job: int, names: Sequence[str]) -> tuple
     small, kept = reduced(scene, 1.0)
     full = float(share_links(small).slowdown[job])
     hurt = _hurt_by(small, job, full)
+    own = sorted(_links(small, job))
+    alone = np.array([_slowed_by(small, job, link) - 1.0 for link in own])
     found = []
-    for entry in range(small.job_first[job], small.job_first[job + 1]):
-        link = int(small.link[entry])
-        capacity = small.capacity.copy()
-        capacity[link] = np.inf
-        part = full - float(share_links(small._replace(capacity=capacity)).slowdown[job])
+    for link, excess in zip(own, alone.tolist(), strict=True):
+        part = excess / max(float(alone.sum()), _SMALL) * (full - 1.0)
         if part < _SMALL:
             continue
         beside = [other for other in hurt if link in _links(small, other)]
@@ -54,6 +54,13 @@ def explain_slowdown(scene: Contention, job: int, names: Sequence[str]) -> tuple
             )
         )
     return tuple(sorted(found, key=lambda each: (-each.part, each.link)))
+
+
+def _slowed_by(scene: Contention, job: int, link: int) -> float:
+    """Return the job's slowdown if no other link had a limit."""
+    capacity = np.full(len(scene.capacity), np.inf)
+    capacity[link] = scene.capacity[link]
+    return float(share_links(scene._replace(capacity=capacity)).slowdown[job])
 
 
 def _links(scene: Contention, job: int) -> frozenset[int]:

@@ -44,7 +44,7 @@ def write_examples(file: Path, examples: Sequence[Example]) -> None:
 def read_examples(file: Path) -> list[Example]:
     """Read the examples of one file."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
             content = {name: arrays[name] for name in arrays.files}
         ends = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(content["counts"], axis=0)])
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as fault:

@@ -96,12 +96,12 @@ def _of_jobs(scene: Contention, sharing: Sharing, signs: LinkSigns) -> Floats:
 
 def _of_links(scene: Contention, sharing: Sharing, signs: LinkSigns, kept: Ints) -> Floats:
     jobs = np.bincount(scene.link, minlength=len(kept)).astype(np.float64)
-    flows = np.bincount(scene.link, scene.flows, minlength=len(kept))
+    flows = np.bincount(scene.link, scene.flows, minlength=len(kept)).astype(np.float64)
     counted = signs.counted_share[kept]
     known = ~np.isnan(counted)
     columns = [
         np.log1p(sharing.load),
-        _log(jobs.astype(np.float64)),
+        _log(jobs),
         signs.tier[kept].astype(np.float64),
         np.where(known, _log(counted), 0.0),
         known.astype(np.float64),

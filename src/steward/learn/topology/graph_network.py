@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import cast
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,9 +175,9 @@ class GraphNetwork:
     def from_file(cls, file: Path) -> GraphNetwork:
         """Read a network that was exported; fail on one that this version does not know."""
         try:
-            with np.load(file, allow_pickle=False) as arrays:
+            with file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
                 content = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, EOFError) as fault:
+        except (OSError, ValueError, EOFError, BadZipFile) as fault:
             raise StewardError(
                 f"holds no network: {fault}", where=str(file), hint="train one: fabric train"
             ) from fault

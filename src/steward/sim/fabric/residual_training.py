@@ -85,7 +85,7 @@ def _state(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, EOFError, BadZipFile) as fault:
         raise StewardError(

@@ -170,9 +170,9 @@ def _rates(scene: Contention, losses: Losses, active: NDArray[np.bool_], rate: F
     for job in np.flatnonzero(active):
         for entry in range(scene.job_first[job], scene.job_first[job + 1]):
             used[scene.link[entry]] += rate[job] * scene.flows[entry]
-    for job in range(len(active)):
-        if active[job]:
-            _hold_up(scene, job, (meeting, used, left), held)
+    for row in range(len(active)):
+        if active[row]:
+            _hold_up(scene, row, (meeting, used, left), held)
     left *= 1.0 - losses.pause_share * held / np.maximum(flows, 1e-9)
     fill(scene, active, left, rate)
 

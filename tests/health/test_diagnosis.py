@@ -79,12 +79,12 @@ class Fast(NumpyDevice):
         return 0, 1e9
 
 
-def tested(*devices: Device) -> Diagnosis:
+def diagnosed(*devices: Device) -> Diagnosis:
     return diagnose(TINY, node="n1", t_s=0.0, devices=devices)
 
 
 def failures(*devices: Device) -> list[tuple[str, str]]:
-    return [(each.check, each.device) for each in tested(*devices).failed]
+    return [(each.check, each.device) for each in diagnosed(*devices).failed]
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_healthy_host_is_well() -> None:
-    found = tested(NumpyDevice())
+    found = diagnosed(NumpyDevice())
 
     assert found.well
     assert [each.check for each in found.checks] == ["product", "memory", "copy", "sum"]
@@ -105,7 +105,7 @@ def test_one_wrong_value_in_one_of_several_products_is_found() -> None:
 
 
 def test_one_flipped_bit_of_memory_is_found() -> None:
-    found = tested(Forgetful())
+    found = diagnosed(Forgetful())
 
     assert [(each.check, each.measured["wrong"]) for each in found.failed] == [
         ("memory", 4.0)  # in each of the patterns
@@ -114,7 +114,7 @@ def test_one_flipped_bit_of_memory_is_found() -> None:
 
 
 def test_a_device_that_raises_has_failed_and_the_others_are_tested_still() -> None:
-    found = tested(Lost(), NumpyDevice())
+    found = diagnosed(Lost(), NumpyDevice())
 
     (failed,) = found.failed
     assert failed.why == "RuntimeError: CUDA error: unspecified launch failure"

@@ -74,6 +74,7 @@ class IncidentRow:
     fatal: bool
     action: str
     why: str
+    part: str  # program: no fault of the hardware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +201,7 @@ def _incident(each: Incident) -> IncidentRow:
         fatal=each.fatal,
         action=each.remedy.value if each.primary else Remedy.FOLLOW.value,
         why=each.why,
+        part=each.part.value,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = ["PATTERNS", "Device", "NumpyDevice", "TorchDevice", "torch_devices"]
 
+MEMINFO = Path("/proc/meminfo")
 PATTERNS = (0x00000000, 0xFFFFFFFF, 0x55555555, 0xAAAAAAAA)
 CHUNK_BYTES = 256 << 20
 _SMALL = 8  # values are whole numbers below it: products of floats are exact then
@@ -177,10 +179,10 @@ def wrong_columns(
     return int(np.count_nonzero(true != product[:, chosen]))
 
 
-def _free_bytes(read: Callable[[], str] | None = None) -> float:
+def _free_bytes() -> float:
     """Return how much memory of the host is free for programs."""
     try:
-        text = read() if read is not None else open("/proc/meminfo", encoding="ascii").read()  # noqa: PTH123, SIM115
+        text = MEMINFO.read_text(encoding="ascii")
     except OSError:
         return float(CHUNK_BYTES)
     found = [line for line in text.splitlines() if line.startswith("MemAvailable:")]

@@ -43,6 +43,7 @@ class IncidentReply(Reply):
     fatal: bool
     action: str
     why: Text
+    part: str = Field(description="of the machine; `program`: it is no fault of the hardware")
 
 
 class UnitReply(Reply):

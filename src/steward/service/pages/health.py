@@ -24,6 +24,7 @@ from steward.service.pages.rows import Html
 __all__ = ["fleet_map", "health_page", "incident_table", "rate_table", "timeline", "unit_table"]
 
 SHOWN = 20
+PROGRAM = "program"  # a part: faults of programs say nothing about a node
 LANES = 12
 WIDTH, LANE = 960, 22
 _OFF = empty(
@@ -62,14 +63,15 @@ def health_page(visit: Visit) -> Show:
 
 def _tiles(summary: FleetSummary) -> Markup:
     states = summary.states
+    follow = sum(not each.primary for each in summary.incidents)
+    programs = sum(each.primary and each.part == PROGRAM for each in summary.incidents)
     ill = sum(states.get(each, 0) for each in ("faulty", "drained", "failed", "proven"))
     fatal = sum(each.fatal for each in summary.incidents)
-    follow = sum(not each.primary for each in summary.incidents)
     lemons = sum(each.lemon_probability >= 0.5 for each in summary.units)
     return join(
         tile("GPUs with a fault", f"{ill:,}", f"of {sum(states.values()):,}", "bad" if ill else ""),
         tile("Incidents", f"{len(summary.incidents):,}", f"{fatal:,} take a GPU"),
-        tile("Follow from others", f"{follow:,}", "never a reason for a drain"),
+        tile("No reason for a drain", f"{follow + programs:,}", "follow from others, or programs'"),
         tile("Likely lemons", f"{lemons:,}", "nodes with more faults than their like"),
     )
 
@@ -114,7 +116,7 @@ def timeline(incidents: Sequence[IncidentRow], now_s: float) -> Markup:
     """Draw incidents by time, a lane for each of the nodes that had most."""
     counts: dict[str, int] = {}
     for each in incidents:
-        counts[each.node] = counts.get(each.node, 0) + each.primary
+        counts[each.node] = counts.get(each.node, 0) + (each.part != PROGRAM)
     lanes = sorted(counts, key=lambda node: (-counts[node], node))[:LANES]
     shown = [each for each in incidents if each.node in lanes and isfinite(each.t_s)]
     if not shown:
@@ -150,7 +152,8 @@ def _lane(node: str, row: int) -> Markup:
 
 def _dot(each: IncidentRow, row: int, first_s: float, span_s: float) -> Markup:
     x = 136 + (WIDTH - 142) * (each.t_s - first_s) / span_s
-    kind = "fatal" if each.fatal else "mild" if each.primary else "after"
+    cause = each.primary and each.part != PROGRAM
+    kind = "fatal" if each.fatal else "mild" if cause else "after"
     return tag(
         "circle",
         tag("title", f"{_when(each.t_s)} {each.node} {each.gpu}: {each.meaning}"),
@@ -162,7 +165,8 @@ def _dot(each: IncidentRow, row: int, first_s: float, span_s: float) -> Markup:
 
 
 def incident_table(incidents: Sequence[IncidentRow]) -> Markup:
-    """List the newest that are causes, with what should be done."""
+    """List the newest that are causes, with what should be done; programs' own are left out."""
+    causes = [each for each in incidents if each.primary and each.part != PROGRAM]
     rows = [
         tag(
             "tr",
@@ -171,7 +175,7 @@ def incident_table(incidents: Sequence[IncidentRow]) -> Markup:
             tag("td", each.meaning, class_="st-is-bad" if each.fatal else ""),
             tag("td", tag("b", each.action), tag("span", each.why, class_="st-quiet")),
         )
-        for each in [each for each in incidents if each.primary][:SHOWN]
+        for each in causes[:SHOWN]
     ]
     return _table(("When (UTC)", "Where", "What", "Remedy"), rows)
 
@@ -247,4 +251,5 @@ def _table(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
     if not rows:
         return Markup("")
     names = tag("tr", *(tag("th", name, scope="col") for name in head))
-    return tag("table", tag("thead", names), tag("tbody", *rows), class_="st-table")
+    body = tag("tbody", *rows)
+    return tag("table", tag("thead", names), body, class_="st-table st-health-table")

@@ -25,6 +25,7 @@ from steward.service.pages.findings import findings_page
 from steward.service.pages.frame import LOOK_COOKIE, LOOKS, Show, Visit, frame
 from steward.service.pages.jobs import JobReader, job_page, jobs_page
 from steward.service.pages.lab import lab_page
+from steward.service.pages.memory import memory_page
 from steward.service.pages.names import (
     decision_name,
     finding_name,
@@ -32,7 +33,6 @@ from steward.service.pages.names import (
     node_name,
     rule_name,
 )
-from steward.service.pages.memory import memory_page
 from steward.service.pages.planning import plan_page
 from steward.service.pages.rules import finding_page, rule_page, rules_page
 from steward.service.pages.savings import savings_page

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from page_tiers import system_of
 
+from page_tiers import system_of
 from steward.model.memory.moment import MemoryMoment
 from steward.model.memory.snapshot import MemorySnapshot
 from steward.model.memory.state import MemoryState

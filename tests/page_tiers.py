@@ -65,7 +65,7 @@ class SlowTiers:
     def room(self, tier: int) -> int:
         return self.system.tiers[tier].pages - self.used(tier)
 
-    def access(self, page: int, think_s: float) -> None:
+    def access(self, page: int, think_s: float) -> None:  # noqa: C901 - the whole description
         self.now += think_s
         if page not in self.tier:
             places = range(len(self.system.tiers))
@@ -138,7 +138,7 @@ class SlowTiers:
                 return True
         return False
 
-    def end_epoch(self, moves: Moves) -> None:
+    def end_epoch(self, moves: Moves) -> None:  # noqa: C901 - likewise
         if self.on_touch.watches:
             self.wait(len(self.touched) * self.system.costs.watch_s)
         self.touched = set()

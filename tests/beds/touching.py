@@ -36,7 +36,7 @@ def main() -> None:
     if "untracked" not in sys.argv:
         tracking = WriteTracking()
         tracking.add(address, size)
-    print(address, flush=True)
+    print(address, flush=True)  # noqa: T201 - its answer
     for line in sys.stdin:
         command, *numbers = line.split()
         if command == "end":
@@ -45,12 +45,12 @@ def main() -> None:
             first, count = int(numbers[0]), int(numbers[1])
             words[first : first + count, 1] += 1
             written[first : first + count] += 1
-            print("written", flush=True)
+            print("written", flush=True)  # noqa: T201 - its answer
         if command == "check":
             wrong = int(np.sum(words[:, 0] != np.arange(pages)))
             wrong += int(np.sum(words[:, 1] != written))
             wrong += int(np.sum(words[:, 2:].sum(axis=1) != sums))
-            print(wrong, flush=True)
+            print(wrong, flush=True)  # noqa: T201 - its answer
     if tracking is not None:
         tracking.close()
 

@@ -6,7 +6,6 @@ import pytest
 
 from told import steward
 
-
 SMALL = ("--accesses", "5000", "--pages", "200", "--epoch", "256")
 
 

@@ -171,7 +171,7 @@ def read_statuses(folder: Path) -> list[Mapping[str, Any]]:
     return sorted(found, key=lambda each: -float(each["t_s"]))
 
 
-def _idle_levels(watch: MemoryWatch) -> list[list[float]]:
+def _idle_levels(watch: MemoryWatch) -> list[list[int]]:
     """Return how many near and far blocks were used since how many looks: 0, 1, 2-3, 4-7, …."""
     columns = watch.loop.view.view
     found = []

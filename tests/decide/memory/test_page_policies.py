@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from memory_views import forecasts, moment_of, snapshot, view_of
 
+from memory_views import forecasts, moment_of, snapshot, view_of
 from steward.decide.memory import PAGE_POLICIES
 from steward.decide.memory.indigo import Indigo, chance_of_gain
 from steward.decide.memory.kv_blocks import KeepRecent
@@ -138,7 +138,6 @@ def test_promotions_wait_for_the_demotions_that_make_room() -> None:
 
 def idle_for(looks: int) -> MemoryMoment:
     from memory_views import blocks_system
-
     from steward.model.memory.state import MemoryState
 
     state = MemoryState(blocks_system(1))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from memory_views import BLOCK, blocks_system, moment_of, snapshot
 
+from memory_views import BLOCK, blocks_system, moment_of, snapshot
 from steward.errors import StewardError
 from steward.model.actions import Demote, Drain, Pin, Promote, domain_of
 from steward.model.decision import Decision, Receipt

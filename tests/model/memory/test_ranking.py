@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_views import forecasts, view_of
 
+from memory_views import forecasts, view_of
 from steward.model.memory.ranking import (
     ARMS,
     Arm,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_tiers import SlowTiers, accesses, system_of
 
+from page_tiers import SlowTiers, accesses, system_of
 from steward.decide.memory import PAGE_POLICIES
 from steward.errors import StewardError
 from steward.learn.estimators.pages.migration import PageMigration
@@ -65,7 +65,7 @@ MODES = (
     load=st.sampled_from((0.0, 0.5)),
     seed=st.integers(0, 99),
 )
-def test_the_compiled_simulator_equals_a_slow_one(
+def test_the_compiled_simulator_equals_a_slow_one(  # noqa: PLR0917 - drawn
     pages: list[int], near: int, middle: int, epoch: int, on_touch: OnTouch, load: float, seed: int
 ) -> None:
     trace = accesses(*pages)
@@ -151,7 +151,7 @@ def test_a_trace_that_does_not_fit_is_refused() -> None:
 @dataclass
 class Misled:
     name: str = "misled"
-    on_touch: OnTouch = OnTouch()
+    on_touch: OnTouch = MODES[0]
 
     def migrate(self, view: MemoryView) -> Moves:
         return Moves(promote=np.array([0, 0]), demote=np.zeros(0, np.int64))

@@ -104,14 +104,14 @@ def _run(asked: RunOptions, *, as_json: bool) -> None:
         return
     made_up = " (made up)" if trace.synthetic else ""
     saved = 1.0 - run.stall_s / baseline.stall_s if baseline.stall_s > 0 else 0.0
+    near = f"{run.near_share:.1%} of accesses near, {run.moved_bytes / 1e6:,.1f} MB moved"
+    stall = f"{run.stall_s:.4g} s of stall; {baseline.stall_s:.4g} s if no page is moved"
+    about = f"{len(trace):,} accesses to {trace.pages:,} pages, {run.policy}"
     print_lines(
         [
-            f"{trace.name}{made_up}: {len(trace):,} accesses to {trace.pages:,} pages under "
-            f"{run.policy}",
-            f"  {run.stall_s:.4g} s of stall, {saved:+.1%} against leaving pages where they are "
-            f"({baseline.stall_s:.4g} s)",
-            f"  {run.near_share:.1%} of accesses near, {run.moved_bytes / 1e6:,.1f} MB moved "
-            f"({run.promoted:,} pages nearer, {run.demoted:,} farther)",
+            f"{trace.name}{made_up}: {about}",
+            f"  {stall}: {saved:+.1%} against leaving pages where they are",
+            f"  {near} ({run.promoted:,} pages nearer, {run.demoted:,} farther)",
             f"  simulated at {found['accesses_per_s']:,.0f} accesses per CPU second",
         ]
     )
@@ -153,13 +153,14 @@ def explain(  # noqa: PLR0913 - a command's options are its parameters
 
 
 def _print_explanation(found: dict[str, Any]) -> None:
+    far = f"a far access takes {found['far_access_s'] * 1e9:.0f} ns"
+    moved = f"{found['promoted']} nearer, {found['demoted']} farther"
     print_lines(
         [
             f"{found['trace']}, epoch {found['epoch']} of {found['epochs']}: {found['why']}",
-            f"  link: {found['load_share']:.0%} taken by others, a far access takes "
-            f"{found['far_access_s'] * 1e9:.0f} ns, {found['far_share']:.1%} of accesses were far",
-            f"  moved: {found['promoted']} nearer, {found['demoted']} farther, "
-            f"{found['trapped']} at their next access",
+            f"  link: {found['load_share']:.0%} taken by others, {far}",
+            f"  {found['far_share']:.1%} of accesses were far",
+            f"  moved: {moved}, {found['trapped']} at their next access",
             "",
         ]
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from steward.decide.memory.move_by_cost import chosen_moves
+from steward.decide.memory.move_by_cost import TRAPS, chosen_moves
 from steward.model.memory.ranking import ARMS
 from steward.model.memory.view import ArmBeliefs, MemoryView, Moves, OnTouch, no_moves
 
@@ -36,7 +36,7 @@ class Indigo:
     least_chance: float = 0.5
     probe_epochs: int = 16
     name: str = "indigo"
-    on_touch: OnTouch = OnTouch(mode="trap", watches=True)
+    on_touch: OnTouch = TRAPS
 
     def migrate(self, view: MemoryView) -> Moves:
         """Return the moves of the chosen arm."""

@@ -9,7 +9,10 @@ import numpy as np
 from steward.model.memory.ranking import Arm, chosen, moves_of, rank, trapped
 from steward.model.memory.view import MemoryView, Moves, OnTouch, no_moves
 
-__all__ = ["MoveByCost", "chosen_moves"]
+__all__ = ["TRAPS", "MoveByCost", "chosen_moves"]
+
+TRAPS = OnTouch(mode="trap", watches=True)
+WHOLE = Arm(budget=1.0, threshold=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +22,10 @@ class MoveByCost:
     With forecasts of the true future it is the oracle that others are compared with.
     """
 
-    arm: Arm = Arm(budget=1.0, threshold=1.0)
+    arm: Arm = WHOLE
     number: int = -1
     name: str = "move-by-cost"
-    on_touch: OnTouch = OnTouch(mode="trap", watches=True)
+    on_touch: OnTouch = TRAPS
 
     def migrate(self, view: MemoryView) -> Moves:
         """Return the moves that are worth it; none where nothing is expected yet."""

@@ -1,8 +1,8 @@
 """Which moves would save how much stall: the rule behind policies and what learns about them.
 
 A page is worth moving nearer when the accesses that are expected while it is near, times what each
-saves, are more than what its move costs now, and that of the page it replaces. Making room for pages
-that are going to be touched for the first time is worth it in the same way.
+saves, are more than what its move costs now, and that of the page it replaces. Making room for
+pages that are going to be touched for the first time is worth it in the same way.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class MemorySnapshot:
     swapped: Rows = field(default_factory=_none)
     used: Rows = field(default_factory=_none)
     huge: Rows = field(default_factory=_none)
+    looked: NDArray[np.bool_] | None = None  # which blocks are new in this look; None: all
     tracked_share: float = 0.0  # of blocks whose written pages are told
     page_bytes: int = 4096
     swap_free_bytes: int = 0

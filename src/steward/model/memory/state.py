@@ -130,7 +130,10 @@ class MemoryState:
         idle = np.concatenate((self._idle, np.zeros(count - len(self._idle), np.int32)))
         if self._fresh:
             used[at] = snapshot.used.astype(np.int32)
-            idle = np.where(used > 0, 0, idle + 1).astype(np.int32)
+            seen = np.ones(count, np.bool_)
+            if snapshot.looked is not None:
+                seen[at] = snapshot.looked
+            idle = np.where(used > 0, 0, idle + seen).astype(np.int32)
             self._epoch += 1
         self._idle, self._fresh = idle, False
         return MemoryView(

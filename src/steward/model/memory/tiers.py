@@ -36,7 +36,7 @@ class MoveCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySystem:
-    """Tiers, nearest first, and the link. Accesses fetch `lines` cache lines, `parallel` at once."""
+    """Tiers, nearest first, and the link. An access fetches `lines`, `parallel` at once."""
 
     tiers: tuple[Tier, ...]
     page_bytes: int = 4096

@@ -119,7 +119,7 @@ def no_moves(arm: int = -1, why: str = "") -> Moves:
 class OnTouch:
     """What happens at an access, where a policy does not wait for the end of an epoch.
 
-    `mode` is one of none, fault, lru, two-queue, lfu, trap. With `fault`, so many pages of `scan_share`
+    `mode` is one of none, fault, lru, two-queue, lfu, trap. With `fault`, `scan_share` of the pages
     are unmapped in an epoch; an access to one is a hint fault, and the `needed`-th within
     `window_epochs` promotes. `watermark_share` of the near tier is kept free by demotion.
     """

@@ -13,7 +13,7 @@ __all__ = ["KvPolicy", "KvTiers", "KvView"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvTiers:
-    """How many prefix blocks fit on each instance's host and in remote memory, and how far they are."""
+    """How many prefix blocks fit on each instance's host and in remote memory, and how far away."""
 
     host_blocks: int = 0
     remote_blocks: int = 0

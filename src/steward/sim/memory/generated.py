@@ -1,4 +1,4 @@
-"""Access patterns that are made up, each like a kind of program; the same seed, the same accesses."""
+"""Access patterns that are made up, each like a kind of program, and repeat with their seed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def generate(name: str, *, accesses: int, pages: int, seed: int) -> AccessTrace:
 def _zipf_of(draw: Draw, count: int, pages: int, exponent: float) -> Keys:
     """Return places 0..pages-1, drawn with a power law of their rank."""
     weight = np.cumsum(np.arange(1, pages + 1) ** -exponent)
-    return np.searchsorted(weight, draw.random(count) * weight[-1]).astype(np.int64)
+    found: Keys = np.searchsorted(weight, draw.random(count) * weight[-1]).astype(np.int64)
+    return found
 
 
 def _load_all(draw: Draw, pages: int, count: int) -> Keys:
@@ -45,14 +46,14 @@ def _load_all(draw: Draw, pages: int, count: int) -> Keys:
 
 
 def _zipf(draw: Draw, count: int, pages: int) -> Keys:
-    """Key-value store: some keys are always hot."""
+    """Return a key-value store: some keys are always hot."""
     first = _load_all(draw, pages, count)
     order = draw.permutation(pages)
     return np.concatenate((first, order[_zipf_of(draw, count - len(first), pages, 1.0)]))
 
 
 def _phases(draw: Draw, count: int, pages: int) -> Keys:
-    """A working set of a tenth that moves on eight times."""
+    """Return a working set of a tenth that moves on eight times."""
     first = _load_all(draw, pages, count)
     rest = count - len(first)
     parts = [first]
@@ -65,12 +66,12 @@ def _phases(draw: Draw, count: int, pages: int) -> Keys:
 
 
 def _scan(_: Draw, count: int, pages: int) -> Keys:
-    """Reads everything in order, again and again, eight lines of each page."""
+    """Read everything in order, again and again, eight lines of each page."""
     return (np.arange(count) // 8) % pages
 
 
 def _graph(draw: Draw, count: int, pages: int) -> Keys:
-    """Graph traversal: hubs are hot, neighbours random, the frontier in order."""
+    """Traverse a graph: hubs are hot, neighbours random, the frontier in order."""
     first = _load_all(draw, pages, count)
     rest = count - len(first)
     kind = draw.random(rest)
@@ -83,7 +84,7 @@ def _graph(draw: Draw, count: int, pages: int) -> Keys:
 
 
 def _training(draw: Draw, count: int, pages: int) -> Keys:
-    """Training: weights forward and back each step, a few embeddings, data read once."""
+    """Train: weights forward and back each step, a few embeddings, data read once."""
     weights, table = max(1, pages // 8), max(1, pages // 2)
     data = max(1, pages - weights - table)
     step = 4 * weights

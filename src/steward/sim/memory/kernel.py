@@ -107,10 +107,10 @@ def _run_plain(state: PageState, until: int) -> None:
         tier = state.tier[page]
         if tier < 0:
             tier = _allocate(state, page)
-        if state.count[page] == 0:
+        if state.hits[page] == 0:
             _count(state, page)
         else:
-            state.count[page] += 1
+            state.hits[page] += 1
         wait = max(0.0, state.ready_s[page] - now)
         now += wait
         hit = state.hit_s[tier]
@@ -135,11 +135,11 @@ def _run_plain(state: PageState, until: int) -> None:
 
 @njit
 def _count(state: PageState, page: int) -> None:
-    if state.count[page] == 0:
+    if state.hits[page] == 0:
         state.touched[state.counts[TOUCHED]] = page
         state.counts[TOUCHED] += 1
         state.last_epoch[page] = state.counts[EPOCH]
-    state.count[page] += 1
+    state.hits[page] += 1
 
 
 @njit
@@ -251,7 +251,7 @@ def end_epoch(state: PageState) -> None:
     if limits[WATCHES]:
         _stall(state, counts[TOUCHED] * state.floats[WATCH_S])
     for place in range(counts[TOUCHED]):
-        state.count[state.touched[place]] = 0
+        state.hits[state.touched[place]] = 0
     counts[TOUCHED] = 0
     counts[EPOCH] += 1
     counts[RATE_USED] = 0

@@ -51,9 +51,10 @@ class TrueFuture:
     def _sums_after(self, epoch: int) -> NDArray[np.float64]:
         begin = (epoch + 1) * self.epoch_accesses
         later = np.arange(max(0, len(self.trace) - begin)) // self.epoch_accesses
-        return np.bincount(
+        sums = np.bincount(
             self.trace.page[begin:], weights=self.discount**later, minlength=self.trace.pages
         )
+        return sums.astype(np.float64)
 
     def predict(self, view: MemoryView) -> MemoryForecasts:
         """Return what is going to be; new pages with what is expected of them on average."""

@@ -221,7 +221,7 @@ class _World:
             epoch=int(counts[EPOCH]),
             system=self.system,
             tier=_read_only(state.tier),
-            count=_read_only(state.count),
+            count=_read_only(state.hits),
             idle=(counts[EPOCH] - state.last_epoch).astype(np.int32),
             touched=_read_only(state.touched)[: counts[TOUCHED]],
             used=_read_only(state.used),

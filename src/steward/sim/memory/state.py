@@ -29,7 +29,7 @@ class PageState(NamedTuple):
     # pages
     tier: Array
     ready_s: Array  # when its last copy has arrived
-    count: Array  # accesses in this epoch
+    hits: Array  # accesses in this epoch
     last_epoch: Array  # of the last access; -1: never
     touched: Array  # rows with accesses in this epoch
     unmapped: Array  # 1: its next access is a hint fault
@@ -121,7 +121,7 @@ def empty_state(
         meet_s=0.5 * system.page_bytes / (system.link_bytes_per_s * free),
         tier=np.full(pages, NOWHERE, np.int8),
         ready_s=np.zeros(pages),
-        count=np.zeros(pages, np.int32),
+        hits=np.zeros(pages, np.int32),
         last_epoch=np.full(pages, -1, np.int32),
         touched=np.zeros(pages, np.int32),
         unmapped=np.zeros(pages, np.uint8),

@@ -95,7 +95,7 @@ def draw_failures(*, seed: int, mtbf_s: float, until_s: float, instances: int) -
     return sorted(found, key=lambda each: (each.t_s, each.instance))
 
 
-def simulate(
+def simulate(  # noqa: PLR0913 - all that a run can have
     trace: RequestTrace,
     fleet: Fleet,
     dispatcher: Dispatcher,

@@ -6,7 +6,7 @@ import pytest
 
 from steward.clients.linux.pages.damon import availability, read_kdamonds
 
-# The layout of Linux 6.18, as this project's machines show it, and with regions as its manual has it.
+# The layout of Linux 6.18, as a machine of ours shows it, with regions as its manual has them.
 FILES = {
     "kdamonds/nr_kdamonds": "1",
     "kdamonds/0/state": "on",

@@ -12,7 +12,7 @@ from steward.clients.linux.pages.mappings import mappings_of, parse_smaps
 from steward.clients.linux.pages.pagemap import pages_by_block
 from steward.errors import StewardError
 
-SMAPS = b"""7f0000000000-7f0000400000 rw-p 00000000 00:00 0 
+SMAPS = b"""7f0000000000-7f0000400000 rw-p 00000000 00:00 0
 Size:               4096 kB
 KernelPageSize:        4 kB
 Rss:                4096 kB

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beds.zram import missing, zram_swap
 
+from beds.zram import missing, zram_swap
 from patience import until
 from steward.act.actuators.process_memory import SwapMemory
 from steward.clients.linux.pages.blocks import ProcessPages

@@ -5,8 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from memory_views import moment_of, snapshot, view_of
 
+from memory_views import moment_of, snapshot, view_of
 from steward.learn.estimators.pages.arrivals import PageArrivals
 from steward.learn.estimators.pages.blocks import BlockMigration
 from steward.learn.estimators.pages.kv_reuse import KvReuse

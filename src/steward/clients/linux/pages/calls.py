@@ -61,7 +61,7 @@ def process_madvise(pid: int, ranges: Sequence[tuple[int, int]], advice: int) ->
     try:
         for first in range(0, len(ranges), _MOST_RANGES):
             part = ranges[first : first + _MOST_RANGES]
-            table = (_Range * len(part))(*[(start, end - start) for start, end in part])
+            table = (_Range * len(part))(*(_Range(start, end - start) for start, end in part))
             done += _called(_libc.syscall(number, pidfd, table, len(part), advice, 0))
     finally:
         os.close(pidfd)

@@ -1,7 +1,7 @@
 """Lets a program's own memory be watched for writes. A few lines in the program, no copy, no fault.
 
-The kernel counts a userfaultfd for the process that opened it, so the program itself has to register
-its memory; afterwards any process that may read its pagemap sees which pages were written.
+The kernel counts a userfaultfd for the process that opened it, so the program itself has to
+register its memory; afterwards any process that may read its pagemap sees what was written.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _class_of(count: int, burst: int, idle: int, rate: float) -> int:
 
 
 @njit
-def _fold(  # noqa: PLR0913 - arrays that are changed
+def _fold(  # noqa: C901, PLR0913, PLR0917 - one pass over arrays that are changed
     tier: NDArray[np.int8],
     count: NDArray[np.int32],
     idle: NDArray[np.int32],

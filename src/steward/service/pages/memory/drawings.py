@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from steward.service.pages.charts import GREY, HUES, line_chart
+from steward.service.pages.charts import HUES, line_chart
 from steward.service.pages.drawings import tile
 from steward.service.pages.markup import Markup, join, tag
 
@@ -46,7 +46,9 @@ def memory_head(status: Status, now_s: float) -> Markup:
     if not problem and old_s > OLD_S:
         problem = f"not watched any more: what is shown is {old_s:.0f} s old"
     notice = tag("div", tag("b", problem), class_="st-notice") if problem else None
-    return join(tag("h2", name), tag("p", policy, class_="st-beside"), notice)
+    title = tag("h1", name, class_="st-title")
+    about = tag("span", policy, class_="st-quiet")
+    return join(tag("div", title, about, class_="st-split st-gateway-head"), notice)
 
 
 def memory_figures(status: Status) -> Markup:
@@ -119,7 +121,7 @@ def idle_bars(status: Status) -> Markup:
 def tier_chart() -> dict[str, Any]:
     """Return the chart of near and far memory, without figures yet."""
     options = line_chart()
-    options["yAxis"] |= {"min": 0, "name": "MiB", "nameTextStyle": {"color": GREY}}
+    options["yAxis"] |= {"min": 0}
     return options
 
 

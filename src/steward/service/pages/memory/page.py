@@ -59,7 +59,7 @@ def _section(first: Status) -> tuple[Element, Callable[[Status], None]]:
             with ui.element("div"):
                 with card("Tiers"):
                     tiers = Html()
-                with card("Near and far over time"):
+                with card("Near and far over time, in MiB"):
                     chart = Chart(tier_chart(), every_s=CHART_EVERY_S)
             with ui.element("div"), card("Blocks by how long they were not used"):
                 idle = Html()

@@ -12,7 +12,17 @@ from steward.health.live_faults import Verdict
 from steward.learn.faults import episodes, with_causes
 from steward.learn.faults.episodes import GAP_S
 from steward.learn.faults.lemons import PUBLISHED, RatePrior, fit
-from steward.model.faults import Episode, Fault, FaultCase, Incident, Part, Remedy
+from steward.model.faults import (
+    Episode,
+    Fault,
+    FaultCase,
+    GpuSighting,
+    Incident,
+    Inventory,
+    Part,
+    Remedy,
+    inventory_of,
+)
 
 __all__ = ["CaseBook", "NodeState", "Unit"]
 
@@ -99,10 +109,11 @@ class CaseBook:
         self._expose(nodes, now_s)
         for each in faults:
             self._buffer.setdefault(each.node, []).append(each)
+        known = _inventory(gpus) if self._buffer else Inventory()
         found = [
             incident
             for node in list(self._buffer)
-            for incident in self._settled(node, now_s, gpus=gpus)
+            for incident in self._settled(node, now_s, inventory=known)
         ]
         self._take(sorted(found, key=lambda each: each.episode.t_s))
         for verdict in verdicts:
@@ -153,13 +164,11 @@ class CaseBook:
 
     # -- from faults to incidents --------------------------------------------------------------
 
-    def _settled(
-        self, node: str, now_s: float, *, gpus: Mapping[tuple[str, str], str]
-    ) -> list[Incident]:
+    def _settled(self, node: str, now_s: float, *, inventory: Inventory) -> list[Incident]:
         """Return incidents of a node that are new, and old enough that their cause is known."""
         buffer = self._buffer[node][-MOST_FAULTS:]
         known = self._history.setdefault(node, [])
-        found = with_causes(episodes(buffer, gpus=gpus))
+        found = with_causes(episodes(buffer, inventory=inventory))
         new = [each for each in found if each.t_s <= now_s - SETTLE_S]
         new = [each for each in new if not self._goes_on(each, known)]
         kept = [each for each in buffer if each.t_s > now_s - BUFFER_S]
@@ -305,6 +314,16 @@ class CaseBook:
                 del self.open[node]
             else:
                 held.was_draining = state.draining
+
+
+def _inventory(gpus: Mapping[tuple[str, str], str]) -> Inventory:
+    """Return who is at which slot now: what a log told before a swap is forgotten with it."""
+    return inventory_of(
+        GpuSighting(node=node, slot=slot, uuid=name)
+        if name.startswith("GPU-")
+        else GpuSighting(node=node, slot=slot, serial=name)
+        for (node, slot), name in gpus.items()
+    )
 
 
 def _is_over(held: _Open, state: NodeState, now_s: float) -> bool:

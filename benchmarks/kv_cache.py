@@ -7,8 +7,9 @@ room: host memory of each server, and remote memory behind a link of 400 Gbit/s 
 half. A block of 512 tokens is 64 MiB here: 1.3 ms from the host (50 GB/s), 2.7 ms from remote. All
 compute a block again where that is faster than fetching it.
 
-A hit is a prompt token that was not computed. Settings come from the first half of Mooncake; what
-is reported is its second half, and Azure.
+A hit is a prompt token that was not computed. The sizes and speeds of the tiers and the number of
+servers were changed once after a short run on these very traces (fetching from remote memory did
+not pay, and four servers were overloaded); the estimator's own numbers come from page patterns.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 Recorded accesses: CloudPhysics (blocks of a VM's disk, in pages of 4 and of 64 KiB) and Mooncake
 (prompt blocks of a chat service). A quarter of the pages fit near; the rest is behind a link of
 100 Gbit/s of which others take 0, 40 or 80 % on average, in flows of the WebSearch distribution.
-20 seeds draw the flows and the bandit. Everything was tuned on generated patterns with other seeds;
-rivals that scan take the best of three scan rates in hindsight, and so do fixed arms (all 12).
+20 seeds draw the flows and the bandit. Numbers were tuned on generated patterns with other seeds.
+Not so the design: room for new pages, promotion at the next access, and how many lines of a block
+are read at once (16) came after looks at these very traces, with other seeds. For the rivals, too:
+those that scan take the best of three scan rates in hindsight, and so do fixed arms (all 12).
 
 The oracle applies the same rule with the true future, at the best of two horizons: it knows pages
 before they are touched for the first time. `gain` is the share of the stall without moves that is

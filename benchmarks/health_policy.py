@@ -126,7 +126,7 @@ def main() -> None:
             rows.append(row)
             progress(f"{row['plan']} {row['seed']} {row['policy']}: goodput {row['goodput']:.4f}")
     noise = [row for row in rows if row["plan"] == "noise"]
-    results = {
+    results: dict[str, Any] = {
         "seeds": list(seeds),
         "days": days,
         "plans": {name: asdict(plan) for name, plan in PLANS.items()},

@@ -11,6 +11,7 @@ from factories import finding, job, loan, node, view
 from steward.model.actions import (
     ACTIONS,
     FABRIC_ACTIONS,
+    MEMORY_ACTIONS,
     PLANNING_ACTIONS,
     SERVING_ACTIONS,
     Budget,
@@ -37,7 +38,7 @@ from steward.model.job import Checkpointing, JobShape
 from steward.model.view import ClusterView
 from steward.model.yardstick import YARDSTICKS
 
-OTHERS = (*FABRIC_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
+OTHERS = (*FABRIC_ACTIONS, *MEMORY_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
 OF_CLUSTERS = sorted(name for name, cls in ACTIONS.items() if cls not in OTHERS)
 GPU, OTHER = GpuId("n1/gpu0"), GpuId("n1/gpu1")
 J1, J2, N1 = JobId("j1"), JobId("j2"), NodeId("n1")

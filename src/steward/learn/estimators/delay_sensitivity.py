@@ -162,7 +162,8 @@ class DelaySensitivity:
         expected = float(traits @ self._weights) if traits is not None else 0.0
         prior = np.array([max(expected, 0.0), CAP_GUESS])
         sure = np.diag([1.0 / self._spread, 1.0 / CAP_SPREAD**2])
-        covariance: Floats = np.linalg.inv(sure + scatter[:2, :2] / self._noise)
+        weighed: Floats = sure + scatter[:2, :2] / self._noise
+        covariance: Floats = np.linalg.inv(weighed).astype(np.float64)
         mean = covariance @ (sure @ prior + scatter[:2, 2] / self._noise)
         return Sensitivity(mean=mean, covariance=covariance, samples=count)
 

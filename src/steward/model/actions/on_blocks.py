@@ -71,7 +71,7 @@ class OnBlocks:
         """Return why it cannot be done now, or an empty text."""
         if not isinstance(view, MemoryMoment):
             return "it is about a process's memory, and this is a moment of something else"
-        return view.unknown or self.unmet_in(view)
+        return view.unknown or self.unmet_in(view)  # type: ignore[misc]  # subclasses have blocks
 
     def may_be_done(self, view: ClusterView | ServingMoment | MemoryMoment) -> bool:
         """Return whether the view looks as if it had been carried out already."""

@@ -205,7 +205,7 @@ SOURCE_CLAIMS = (
             _memory("stall, ours over TPP's", "indigo", "stall_against_tpp", form="{:.2f}"),
             _memory("traffic, ours over TPP's", "indigo", "traffic_against_tpp", form="{:.2f}"),
         ),
-        why="simulated tiers on recorded block accesses, half the link taken by others: stall falls, "
+        why="simulated tiers, recorded block accesses, 0.4 of the link taken by others: stall falls, "
         "but no more than under TPP, and traffic is not halved; most bars of memory are missed",
         command="benchmarks/memory.py",
     ),
@@ -219,7 +219,7 @@ SOURCE_CLAIMS = (
             _network("correlation of sensitivities", "sensitivity", "pearson"),
         ),
         why="simulated fabrics with less congestion than the source had; by rank sensitivities "
-        "correlate with 0.37 only, and the tail is no better than under a cap on the biggest talker",
+        "correlate with 0.37 only, and the tail is no better than by capping the biggest talker",
         command="benchmarks/network.py",
     ),
     SourceClaim(

@@ -205,7 +205,7 @@ SOURCE_CLAIMS = (
             _memory("stall, ours over TPP's", "indigo", "stall_against_tpp", form="{:.2f}"),
             _memory("traffic, ours over TPP's", "indigo", "traffic_against_tpp", form="{:.2f}"),
         ),
-        why="simulated tiers, recorded block accesses, 0.4 of the link taken by others: stall falls, "
+        why="simulated tiers, recorded block accesses, 0.4 of the link in use: stall falls, "
         "but no more than under TPP, and traffic is not halved; most bars of memory are missed",
         command="benchmarks/memory.py",
     ),

@@ -41,9 +41,12 @@ CHECKS = [
 REFUSED_FOR_ITS_SIZE = ["413"]  # schemathesis leaves it out, and some wrong bodies are long
 STREAM = ("GET", "/api/v1/stream")
 OPERATIONS = [
+    ("POST", "/api/v1/alerts"),
     ("GET", "/api/v1/approvals"),
     ("POST", "/api/v1/approvals"),
     ("DELETE", "/api/v1/approvals/{approval}"),
+    ("POST", "/api/v1/ask"),
+    ("POST", "/api/v1/ask/tools/{tool}"),
     ("GET", "/api/v1/cluster"),
     ("GET", "/api/v1/decisions"),
     ("GET", "/api/v1/decisions/{decision}"),
@@ -55,6 +58,13 @@ OPERATIONS = [
     ("POST", "/api/v1/findings/{finding}/confirm"),
     ("POST", "/api/v1/findings/{finding}/dismiss"),
     ("GET", "/api/v1/gpus/{gpu}/heat"),
+    ("GET", "/api/v1/health"),
+    ("GET", "/api/v1/messages"),
+    ("GET", "/api/v1/mutes"),
+    ("POST", "/api/v1/mutes"),
+    ("DELETE", "/api/v1/mutes/{mute}"),
+    ("GET", "/api/v1/search"),
+    ("GET", "/api/v1/tables/{table}.csv"),
     ("GET", "/api/v1/gpus/{gpu}/series"),
     ("GET", "/api/v1/jobs"),
     ("POST", "/api/v1/jobs"),

@@ -57,7 +57,9 @@ class KvOffload:
 
 @njit
 def note_uses(state: ServingState, r: int) -> None:
-    """Count that a request had its prompt blocks."""
+    """Count that a request had its prompt blocks; only where some leave the GPU."""
+    if state.kv_host.shape[1] == 0:  # a live server has more blocks than these columns then
+        return
     for place in range(state.prefix_start[r], state.prefix_start[r + 1]):
         block = state.prefix_ids[place]
         state.kv_uses[block] += 1

@@ -8,6 +8,7 @@ from enum import Enum
 
 from steward.model.actions import (
     ACTIONS,
+    FABRIC_ACTIONS,
     MEMORY_ACTIONS,
     PLANNING_ACTIONS,
     SERVING_ACTIONS,
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 # Rules look at clusters: nothing that they find asks for a model server.
-_OTHER_DOMAINS = (*MEMORY_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
+_OTHER_DOMAINS = (*FABRIC_ACTIONS, *MEMORY_ACTIONS, *PLANNING_ACTIONS, *SERVING_ACTIONS)
 ACTION_TYPES = tuple(sorted(name for name, each in ACTIONS.items() if each not in _OTHER_DOMAINS))
 DIRECTIONS = ("up", "down")
 ATTRIBUTES = ("container", "gpu", "host", "job", "rank")

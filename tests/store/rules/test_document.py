@@ -164,8 +164,8 @@ rules:
         "11:21 there is no key `regx` in `term`",
         (
             "12:23 there is no action 'lnd'; known: call-back, cap-power, diagnose, drain, lend, "
-            "migrate, preempt, reboot, reprioritise, reset, resize, resume, right-size, save, start, "
-            "tell, undrain"
+            "migrate, preempt, reboot, reprioritise, reset, resize, resume, right-size, save, "
+            "start, tell, undrain"
         ),
         "13:15 a rule cannot be called 'x'",
         "14:50 a set of one thing takes no `window`",

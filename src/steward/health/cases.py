@@ -115,7 +115,8 @@ class CaseBook:
             for node in list(self._buffer)
             for incident in self._settled(node, now_s, inventory=known)
         ]
-        self._take(sorted(found, key=lambda each: each.episode.t_s))
+        # Of one moment, a cause comes before what follows from it.
+        self._take(sorted(found, key=lambda each: (each.episode.t_s, not each.primary)))
         for verdict in verdicts:
             self._prove(verdict, nodes.get(verdict.node, NodeState()))
         self._close(nodes, now_s)

@@ -203,3 +203,18 @@ def test_a_tier_without_latency_is_refused() -> None:
     with pytest.raises(StewardError, match="tier memory"):
         replace(system, tiers=(replace(system.tiers[0], latency_s=0.0),))
     assert system.pages > 0
+
+
+def test_blocks_that_were_not_looked_at_this_time_do_not_count_as_idle() -> None:
+    state = MemoryState(blocks_system(4))
+    seen = replace(snapshot((512, 0, 0), (512, 0, 0)), looked=np.array([True, False]))
+
+    assert moment_of(seen, state=state).view.idle.tolist() == [1, 0]
+
+
+def test_actions_of_other_domains_move_no_block() -> None:
+    state = MemoryState(blocks_system(4))
+    moment_of(snapshot((512, 0, 0)), state=state)
+    done(state, Drain(node=NodeId("n1"), gpus=()))
+
+    assert state.view(2.0).moved is None

@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any
 
 from steward.questions.wording import written
@@ -44,7 +45,8 @@ class Fact:
 
     def as_record(self) -> dict[str, Any]:
         """Return the fact as JSON shows it."""
-        return {**asdict(self), "text": self.text}
+        known = isinstance(self.value, str) or isfinite(self.value)
+        return {**asdict(self), "value": self.value if known else None, "text": self.text}
 
     @property
     def withheld(self) -> str:

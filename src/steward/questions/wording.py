@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from types import MappingProxyType
 
 __all__ = ["clean", "duration", "moment", "number", "written"]
@@ -83,9 +84,13 @@ def written(value: str | float, unit: str) -> str:
 
     >>> written(0.25, "share"), written(1, "jobs"), written(2, "GPUs"), written("n1", "name")
     ('25 %', '1 job', '2 GPUs', 'n1')
+    >>> written(float("nan"), "GPU-hours")
+    'an unknown number'
     """
     if isinstance(value, str):
         return clean(value)
+    if not isfinite(value):
+        return "an unknown number"
     if unit in _WRITERS:
         return _WRITERS[unit](value)
     name = unit[:-1] if value == 1 and unit.endswith("s") else unit

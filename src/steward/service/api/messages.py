@@ -99,8 +99,8 @@ class AlertBody(BaseModel):
     status: str = Field(max_length=20, pattern="^(firing|resolved)$")
     labels: dict[str, str] = Field(max_length=100)
     annotations: dict[str, str] = Field(default_factory=dict, max_length=100)
-    startsAt: datetime | None = None  # noqa: N815 - Alertmanager's name
-    endsAt: datetime | None = None  # noqa: N815 - Alertmanager's name
+    startsAt: str = Field("", max_length=64)  # noqa: N815 - Alertmanager's name
+    endsAt: str = Field("", max_length=64)  # noqa: N815 - Alertmanager's name
 
 
 class AlertGroup(BaseModel):
@@ -240,11 +240,13 @@ def _event_of(alert: AlertBody, now_s: float) -> Event:
     )
 
 
-def _moment(when: datetime | None, now_s: float) -> float:
-    """Return a time; one in the future or without a zone is no time of an alert."""
-    if when is None or when.tzinfo is None:
+def _moment(text: str, now_s: float) -> float:
+    """Return a time; one in the future, without a zone or of another form is no alert's."""
+    try:
+        when = datetime.fromisoformat(text)
+        return now_s if when.tzinfo is None else min(when.timestamp(), now_s)
+    except (ValueError, OverflowError):
         return now_s
-    return min(when.timestamp(), now_s)
 
 
 def _clean(text: Any) -> str:  # noqa: ANN401 - text of others

@@ -136,7 +136,7 @@ def timeline(incidents: Sequence[IncidentRow], now_s: float) -> Markup:
         "svg",
         *parts,
         viewBox=f"0 0 {WIDTH} {height}",
-        class_="st-timeline",
+        class_="st-incident-timeline",
         role="img",
         aria_label=label,
     )

@@ -36,7 +36,7 @@ def test_the_page_shows_the_fleet_its_incidents_and_the_worst_nodes(
         fallen = page.get_by_role("cell", name="the GPU has fallen off the bus")
         expect(fallen.first).to_be_visible()  # not the title of its dot in the timeline
         expect(page.get_by_role("cell", name="n03").first).to_be_visible()
-        expect(page.get_by_text("xid 119").first).to_be_visible()
+        expect(page.get_by_role("cell", name="xid 119", exact=True)).to_be_visible()
         expect(page.get_by_role("list", name="Nodes and their GPUs")).to_be_visible()
 
 

@@ -149,8 +149,7 @@ SOURCE_CLAIMS = (
         claim="decisions in under 100 ms",
         verdict="reproduced",
         figures=(),
-        why="p99 31 ms from samples to decisions with 1,024 GPUs and all rules: the bars of "
-        "loop_latency say it",
+        why="from samples to decisions with 1,024 GPUs and all rules: the bars of loop_latency",
         command="benchmarks/loop_latency.py",
     ),
     SourceClaim(
@@ -192,7 +191,7 @@ SOURCE_CLAIMS = (
         claim="up to 70 % fewer GPUs than load-threshold scaling",
         verdict="not reproduced",
         figures=(),
-        why="12 to 18 % fewer GPU-seconds than thresholds with the same dispatcher, unseen seeds; "
+        why="docs/serving/decisions.md has a smaller gain, of which no result is kept; "
         "how the published baseline was set up is not known here",
         command="benchmarks/serving_policies.py",
     ),

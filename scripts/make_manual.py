@@ -27,7 +27,6 @@ COMPLETIONS = {
     "completions/_steward": "zsh",
     "completions/steward.fish": "fish",
 }
-# It goes on after each command, so no page is complete without it.
 FILES = (
     ("./steward.toml, $STEWARD_CONFIG, ~/.config/steward/steward.toml", "the configuration"),
     ("~/.local/share/steward", "the store: journal, telemetry, tokens"),
